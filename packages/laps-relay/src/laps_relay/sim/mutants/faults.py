@@ -23,10 +23,11 @@ from laps_relay.network.steering.steering import Steering
 from laps_relay.network.steering.via_choice import prefer
 from laps_relay.network.subscriptions.wants import Wants
 from laps_relay.network.timers import Due
-from laps_relay.peer_forwarding import flow
-from laps_relay.peer_forwarding.flow import Fan, Flow
+from laps_relay.peer_forwarding import relayed_stream, state
 from laps_relay.peer_forwarding.forwarding import SetIdle
 from laps_relay.peer_forwarding.plane import PeerPlane
+from laps_relay.peer_forwarding.relayed_stream import RelayedStream
+from laps_relay.peer_forwarding.state import Fanout
 from laps_relay.policy.judges import HashedFilter, LinkTable
 from laps_relay.stubs.stub_parent import StubParent
 from laps_sdk.forwarding.priority import PRIORITIES
@@ -341,18 +342,19 @@ def twin_ignored(patch: Patching) -> None:
 
 def ttl_ignored(patch: Patching) -> None:
     """Nothing has a deadline, and nobody looks how long something waits."""
-    start = Fan.open
+    start = Fanout.open
 
-    def patient(self: Fan, now: float, priority: int, deadline: Any, *, expires: bool) -> None:  # noqa: ARG001
+    def patient(self: Fanout, now: float, priority: int, deadline: Any, *, expires: bool) -> None:  # noqa: ARG001
         start(self, now, priority, None, expires=expires)
 
-    patch.set(Fan, "open", patient)
-    patch.set(Flow, "renew", lambda self, now: None)  # noqa: ARG005
+    patch.set(Fanout, "open", patient)
+    patch.set(RelayedStream, "renew", lambda self, now: None)  # noqa: ARG005
 
 
 def priority_ignored(patch: Patching) -> None:
     """All streams are as urgent as each other."""
-    patch.set(flow, "PRIORITIES", (PRIORITIES[128],) * 256)
+    for module in (relayed_stream, state):
+        patch.set(module, "PRIORITIES", (PRIORITIES[128],) * 256)
 
 
 def drain_ignored(patch: Patching) -> None:
