@@ -20,7 +20,15 @@ from collections.abc import Callable, Iterable, Mapping
 from laps_sdk.edge.authorization import Authorizer
 from laps_sdk.edge.context import Context, Due
 from laps_sdk.edge.dispatch import Dispatch
-from laps_sdk.edge.events import RelayEvent, ReportsRefused, SessionFaulted
+from laps_sdk.edge.events import (
+    NamespaceRow,
+    RelayEvent,
+    ReportsRefused,
+    SessionFaulted,
+    SessionRow,
+    SubscriptionRow,
+    TrackRow,
+)
 from laps_sdk.edge.fetches import Fetches
 from laps_sdk.edge.grants import Grants
 from laps_sdk.edge.intakes import Intakes
@@ -46,7 +54,6 @@ from laps_sdk.edge.spaces import Spaces
 from laps_sdk.edge.statuses import Statuses
 from laps_sdk.edge.tracks import Tracks
 from laps_sdk.edge.upstreams import Upstreams
-from laps_sdk.edge.views import NamespaceRow, SessionRow, SubscriptionRow, TrackRow
 from laps_sdk.forwarding.interfaces import (
     Egress,
     FetchEnded,
