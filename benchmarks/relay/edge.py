@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from typing import cast
 
 from laps_relay.cli.serve import rare_collections
-from laps_relay.server.edge_server import EdgeServer, EdgeServerConfig
 from laps_sdk.edge.authorization import Action, Decision
 from laps_sdk.edge.relay import EdgeRelay
+from laps_sdk.edge.server import EdgeServer, EdgeServerConfig
 from laps_sdk.edge.settings import EdgeSettings
 from laps_sdk.forwarding.plane import Plane
 from laps_sdk.quic.endpoint import Backend

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 import laps_sdk
-from laps_relay.server.edge_server import EdgeServerConfig
+from laps_sdk.edge.server import EdgeServerConfig
 from laps_sdk.quic.base import EgressLimits
 from laps_sdk.quic.events import DatagramReceived, StreamReset
 from laps_wire.moqt.codepoints import STREAM_RESET_CODES

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 import laps_sdk
-from laps_relay.server.edge_server import EdgeServerConfig
+from laps_sdk.edge.server import EdgeServerConfig
 from laps_sdk.edge.settings import EdgeSettings
 from laps_sdk.quic.admission import AdmissionLimits
 from laps_wire.moqt.codepoints import RequestErrorCode, SessionCode

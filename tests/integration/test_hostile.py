@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from laps_relay.server.edge_server import EdgeServerConfig
+from laps_sdk.edge.server import EdgeServerConfig
 from laps_sdk.edge.settings import EdgeSettings
 from laps_sdk.quic.events import StopSending
 from laps_wire.moqt.codepoints import SessionCode

@@ -63,7 +63,7 @@ async def test_tracks_are_spread_over_parallel_connections(tmp_path: Path) -> No
     async with network(tmp_path) as net, asyncio.TaskGroup() as group:
         left = await net.relay("edge")
         right = await net.relay("edge", left, network={"parallel": 3})
-        await until(lambda: sum(row.sends for row in left.network.relay.tables.peers()) == 3)
+        await until(lambda: sum(row.sends for row in left.network.peers()) == 3)
         names, sent = [f"track{number}" for number in range(12)], [0]
         ears = [Listener(name) for name in names]
         tasks = [
@@ -99,7 +99,7 @@ async def test_edge_via_edge_with_a_control_server_and_a_stub(tmp_path: Path) ->
         right = await net.relay("edge", via, control)
         stub = await net.relay("stub", right)
         await net.settled()
-        await until(lambda: any(row.control for row in stub.network.relay.tables.peers()))
+        await until(lambda: any(row.control for row in stub.network.peers()))
         show = Show(group)
         show.publish(left)
         ears = [show.listen(right), show.listen(stub), show.listen(stub)]
@@ -120,8 +120,8 @@ async def test_a_stub_that_does_not_have_the_secret_of_the_network(tmp_path: Pat
         given.touch(mode=0o600)
         given.write_text(read_network_key(net.state / NETWORK_KEY).stub_key().dump())
         stub = await net.relay("stub", edge, network={"key_file": given})
-        await until(lambda: any(row.control for row in stub.network.relay.tables.peers()))
-        (row,) = edge.network.relay.tables.peers()
+        await until(lambda: any(row.control for row in stub.network.peers()))
+        (row,) = edge.network.peers()
         assert (row.relay_type, row.guest) == ("stub", True)
         async with asyncio.TaskGroup() as group:
             show = Show(group)
@@ -139,10 +139,7 @@ async def test_the_clients_of_a_stub_where_tokens_are_needed(tmp_path: Path) -> 
         edge = await net.relay("edge", auth=guarded)
         near, far = await net.relay("stub", edge), await net.relay("stub", edge)
         await until(
-            lambda: all(
-                any(row.control for row in stub.network.relay.tables.peers())
-                for stub in (near, far)
-            )
+            lambda: all(any(row.control for row in stub.network.peers()) for stub in (near, far))
         )
         show = Show(group)
         show.publish(near)
@@ -161,7 +158,7 @@ async def test_a_stub_publishes(tmp_path: Path) -> None:
         right = await net.relay("edge", left)
         stub = await net.relay("stub", left)
         await net.settled()
-        await until(lambda: any(row.control for row in stub.network.relay.tables.peers()))
+        await until(lambda: any(row.control for row in stub.network.peers()))
         show = Show(group)
         show.publish(stub)
         ears = [show.listen(right), show.listen(left), show.listen(stub)]
@@ -187,14 +184,14 @@ async def test_what_connections_carry_is_configured(tmp_path: Path) -> None:
         ear = show.listen(right)
         await show.more(ear)
         assert left.sends_to() == {via.node}
-        (peer,) = (row for row in right.network.relay.tables.peers() if str(row.node) == left.node)
+        (peer,) = (row for row in right.network.peers() if str(row.node) == left.node)
         assert (peer.control, peer.sends, peer.receives) == (True, False, False)
         carried = [row.session for row in right.network.relay.tables.sets()]
         assert peer.session not in carried
         # Data goes from who dials to who listens; the other direction has no way.
         sender = await net.relay("edge", f"{straight}/one-way", network=alone)
         await until(lambda: sender.next_hop(left) == left.node)
-        (peer,) = (row for row in left.network.relay.tables.peers() if str(row.node) == sender.node)
+        (peer,) = (row for row in left.network.peers() if str(row.node) == sender.node)
         assert (peer.control, peer.sends, peer.receives) == (True, False, True)
         assert left.next_hop(sender) is None
         await show.whole(ear)

@@ -31,7 +31,7 @@ async def two_edges(net: NetworkTask, shape: str) -> tuple[RunningRelay, Running
     left = await net.relay("edge", *others, network=alone)
     right = await net.relay("edge", *(others or [left]), network=alone)
     await net.settled()
-    await until(lambda: all(row.control for row in right.network.relay.tables.peers()))
+    await until(lambda: all(row.control for row in right.network.peers()))
     return left, right
 
 

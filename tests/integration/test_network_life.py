@@ -60,7 +60,7 @@ async def test_clients_find_their_tracks_by_control_servers(tmp_path: Path) -> N
             for node in ("0:8", "0:9", "9:9")
         ]
         origin, *_, having = edges
-        await until(lambda: len(leaving.network.relay.tables.nodes()) == 6)
+        await until(lambda: len(leaving.network.nodes()) == 6)
         show = Show(group)
         show.publish(origin, per_group=10)
         ears = [show.listen(leaving), show.listen(leaving), show.listen(having)]
@@ -192,9 +192,9 @@ async def test_a_via_that_drains_and_stays_is_used_again(tmp_path: Path) -> None
         await show.more(ear)
         for _ in range(2):
             via.app.view.drain("")
-            await until(lambda: all(row.leaving for row in left.network.relay.tables.peers()))
+            await until(lambda: all(row.leaving for row in left.network.peers()))
             assert via.app.view.stay() is None
-            await until(lambda: not any(row.leaving for row in left.network.relay.tables.peers()))
+            await until(lambda: not any(row.leaving for row in left.network.peers()))
             await show.more(ear, numbers=50)
         assert left.sends_to() == {via.node}
         # Also when there is another way, to which all has moved.
@@ -256,7 +256,7 @@ async def test_a_parent_that_is_stopped_waits_for_its_stub(tmp_path: Path) -> No
         parents = [await net.relay("edge", origin, **PATIENT) for _ in range(2)]
         await net.settled()
         stub = await net.relay("stub", *parents)
-        await until(lambda: sum(row.control for row in stub.network.relay.tables.peers()) == 2)
+        await until(lambda: sum(row.control for row in stub.network.peers()) == 2)
         show = Show(group)
         show.publish(origin, per_group=10)
         ears = [show.listen(stub), show.listen(stub)]
@@ -274,15 +274,13 @@ async def test_a_stub_with_one_parent_is_told_where_to_go(tmp_path: Path) -> Non
         parent = await net.relay("edge", origin)
         await net.settled()
         stub = await net.relay("stub", parent)
-        await until(lambda: any(row.control for row in stub.network.relay.tables.peers()))
+        await until(lambda: any(row.control for row in stub.network.peers()))
         show = Show(group)
         show.publish(origin)
         ear = show.listen(stub)
         await show.more(ear)
         await net.stop(parent, drain=True)
-        await until(
-            lambda: [str(row.node) for row in stub.network.relay.tables.peers()] == [origin.node]
-        )
+        await until(lambda: [str(row.node) for row in stub.network.peers()] == [origin.node])
         await show.more(ear)
         assert ear.doubled() == []
         show.stop()
@@ -300,7 +298,7 @@ def again(relay: RunningRelay, kind: str, drain_timeout: str = "40s") -> None:
 
 
 def types_of_peers(relay: RunningRelay) -> set[str]:
-    return {row.relay_type for row in relay.network.relay.tables.peers()}
+    return {row.relay_type for row in relay.network.peers()}
 
 
 async def test_a_relay_changes_its_type_and_keeps_its_place(tmp_path: Path) -> None:
@@ -396,7 +394,7 @@ async def test_a_type_that_cannot_be_had_ends_the_relay(
             raise OSError("no such port")
 
         with monkeypatch.context() as patch:
-            patch.setattr("laps_relay.server.peer_server.PeerServer.start", no)
+            patch.setattr("laps_sdk.peering.server.PeerServer.start", no)
             again(relay, "edge")
             with pytest.raises(StartError, match="no such port; choose another one"):
                 await relay.app.run()

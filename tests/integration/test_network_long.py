@@ -77,8 +77,8 @@ async def test_a_stream_resumes_when_the_via_in_use_is_killed(tmp_path: Path) ->
         async with network(tmp_path) as net, asyncio.TaskGroup() as group:
             left = await net.relay("edge", one.peers, other.peers, network=quick)
             right = await net.relay("edge", one.peers, other.peers, network=quick)
-            await until(lambda: sum(row.sends for row in left.network.relay.tables.peers()) == 2)
-            await until(lambda: sum(row.sends for row in right.network.relay.tables.peers()) == 2)
+            await until(lambda: sum(row.sends for row in left.network.peers()) == 2)
+            await until(lambda: sum(row.sends for row in right.network.peers()) == 2)
             await net.settled()
             show = Show(group)
             show.publish(left, per_group=ENDLESS)
@@ -148,7 +148,7 @@ async def test_a_stream_of_a_stub_goes_on_when_its_parent_goes(tmp_path: Path) -
         parents = [await net.relay("edge", far, **PATIENT) for _ in range(2)]
         await net.settled()
         stub = await net.relay("stub", *parents)
-        await until(lambda: sum(row.control for row in stub.network.relay.tables.peers()) == 2)
+        await until(lambda: sum(row.control for row in stub.network.peers()) == 2)
         show = Show(group)
         show.publish(stub, per_group=ENDLESS)
         ear = show.listen(far)

@@ -49,7 +49,7 @@ async def test_a_control_server_that_is_killed_loses_nothing(tmp_path: Path) -> 
                 return all(
                     {
                         str(row.node)
-                        for row in edge.network.relay.tables.peers()
+                        for row in edge.network.peers()
                         if row.relay_type == "control" and row.control
                     }
                     == set(wanted)

@@ -77,7 +77,7 @@ async def test_a_stub_and_its_parent_have_no_name_for_each_other(tmp_path: Path)
     async with network(tmp_path / "state") as net:
         edge = await net.relay("edge", observe=observe)
         stub = await net.relay("stub", edge, observe=observe)
-        await until(lambda: any(row.control for row in stub.network.relay.tables.peers()))
+        await until(lambda: any(row.control for row in stub.network.peers()))
         async with asyncio.TaskGroup() as group:
             show = Show(group)
             show.publish(edge, per_group=5)
@@ -110,7 +110,5 @@ async def test_a_stub_and_its_parent_have_no_name_for_each_other(tmp_path: Path)
 def _measured(relay: RunningRelay) -> bool:
     return all(
         stats is not None and stats.rtt is not None
-        for stats in (
-            relay.network.peer_connection(row.session) for row in relay.network.relay.tables.peers()
-        )
+        for stats in (relay.network.peer_connection(row.session) for row in relay.network.peers())
     )

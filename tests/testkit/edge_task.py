@@ -15,10 +15,10 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import laps_sdk
-from laps_relay.server.edge_server import EdgeServer, EdgeServerConfig
 from laps_sdk.edge.authorization import Action, Authorizer, Decision
 from laps_sdk.edge.events import RelayEvent
 from laps_sdk.edge.relay import EdgeRelay
+from laps_sdk.edge.server import EdgeServer, EdgeServerConfig
 from laps_sdk.edge.settings import EdgeSettings
 from laps_sdk.forwarding.interfaces import CacheLimits
 from laps_sdk.forwarding.plane import Plane

@@ -16,7 +16,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import laps_sdk
 from laps_relay.config import Loaded, RelayConfig
@@ -45,8 +45,9 @@ class RunningRelay:
 
     @property
     def network(self) -> NetworkPart:
+        """The part in the network; of a Stub tests read only what both parts have."""
         assert self.app.network is not None
-        return self.app.network
+        return cast("NetworkPart", self.app.network)
 
     @property
     def node(self) -> str:
@@ -62,14 +63,14 @@ class RunningRelay:
 
     def next_hop(self, other: RunningRelay) -> str | None:
         """Through whom data goes to another relay."""
-        for row in self.network.relay.tables.nodes():
+        for row in self.network.nodes():
             if str(row.node) == other.node and row.next_hop is not None:
                 return str(row.next_hop)
         return None
 
     def sends_to(self) -> set[str]:
         """The peers to which this relay sends data of its own publishers now."""
-        peers = {row.session: str(row.node) for row in self.network.relay.tables.peers()}
+        peers = {row.session: str(row.node) for row in self.network.peers()}
         return {
             peers[row.session]
             for row in self.network.relay.tables.sets()

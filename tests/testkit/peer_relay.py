@@ -13,13 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self, TypeVar
 
-from laps_relay.server.peer_server import PeerServer, PeerServerConfig
 from laps_sdk.forwarding.interfaces import Egress, OutStream
 from laps_sdk.peering.contacts import show_contact
 from laps_sdk.peering.dialler import Contact, Dialler, DialReport
 from laps_sdk.peering.events import Dial, PeerAuthenticator, PeerEvent, PeerFilter, PeerUp
 from laps_sdk.peering.keys import AuthMethod, open_key_ring
 from laps_sdk.peering.peers import Peers
+from laps_sdk.peering.server import PeerServer, PeerServerConfig
 from laps_sdk.peering.settings import Identity, PeeringSettings
 from laps_sdk.quic.admission import AdmissionLimits
 from laps_sdk.quic.base import ConnectionLimits

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from laps_relay.network.events import Dialled, PeerFaulted, PeerGone
 from laps_relay.policy import OpenPolicy
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_sdk.peering.dialler import Contact
 from laps_sdk.peering.events import PeerUp, Refusal
 from laps_sdk.peering.foreign_peers import ForeignPeerWire
 from laps_sdk.peering.links import ForeignPeer, Link
+from laps_sdk.peering.reports import Dialled, PeerFaulted, PeerGone
 from laps_sdk.upstream.interfaces import Answer
 from laps_wire.errors import ProtocolViolation
 from laps_wire.names import FullTrackName

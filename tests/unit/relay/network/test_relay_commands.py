@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from laps_relay.network.events import KeyForgotten, PeerAdded, PeerGone, PeerLeaving, PolicyChanged
+from laps_relay.network.events import PolicyChanged
 from laps_relay.policy import OpenPolicy
 from laps_sdk.peering.events import Refusal
+from laps_sdk.peering.reports import KeyForgotten, PeerAdded, PeerGone, PeerLeaving
 from laps_sdk.upstream.interfaces import Answer
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from laps_relay.network.control_server.redirect import CLIENT_LABEL
-from laps_relay.network.events import PeerGone
 from laps_relay.peer_forwarding.forwarding import LOCAL
+from laps_sdk.peering.reports import PeerGone
 from laps_sdk.upstream.interfaces import Answer
 from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import (

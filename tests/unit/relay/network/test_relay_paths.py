@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.network.events import NodeGone, PeerGone, PeerLeaving, RouteChanged, SubscribeGone
+from laps_relay.network.events import NodeGone, RouteChanged, SubscribeGone
 from laps_relay.network.relay import NetworkRelay
 from laps_sdk.peering.dialler import Contact
+from laps_sdk.peering.reports import PeerGone, PeerLeaving
 from laps_sdk.upstream.interfaces import Answer
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId

@@ -8,23 +8,14 @@ from dataclasses import replace
 import pytest
 
 from laps_relay.network.advertisements import AdvertisementSchedule
-from laps_relay.network.events import (
-    NodeSuspected,
-    PeerFaulted,
-    PeerGone,
-    PeerLeaving,
-    PeerStays,
-    SetChanged,
-    SetGone,
-    SetRefused,
-    SubscribeRefused,
-)
+from laps_relay.network.events import SetChanged, SetGone, SetRefused, SubscribeRefused
 from laps_relay.network.nodes.misbehaviour import MAX_VIOLATIONS
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.policy import OpenPolicy
 from laps_sdk.peering.events import Refusal
 from laps_sdk.peering.links import Link
+from laps_sdk.peering.reports import NodeSuspected, PeerFaulted, PeerGone, PeerLeaving, PeerStays
 from laps_sdk.upstream.interfaces import Answer
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
@@ -366,9 +357,6 @@ def test_an_answer_passes_a_control_server() -> None:
 
 
 def test_an_answer_does_not_go_round() -> None:
-    net = chain()
-    net.publish(1)
-    net.run()
     passed: list[SubscribeResponse] = []
     respond = NetworkRelay.respond
 
@@ -379,6 +367,9 @@ def test_an_answer_does_not_go_round() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(NetworkRelay, "respond", watch)
+        net = chain()
+        net.publish(1)
+        net.run()
         net.want(3)
         net.run(0.2)
         (answer,) = passed

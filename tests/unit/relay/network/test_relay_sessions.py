@@ -6,14 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from laps_relay.network.events import (
-    NodeSuspected,
-    PeerAdded,
-    PeerFaulted,
-    PeerGone,
-    PeerTurnedDown,
-    SetGone,
-)
+from laps_relay.network.events import SetGone
 from laps_relay.network.nodes.light_time import ESTIMATED
 from laps_relay.network.nodes.probing import Prober
 from laps_relay.policy import OpenPolicy
@@ -22,6 +15,7 @@ from laps_sdk.peering.dialler import Contact
 from laps_sdk.peering.events import NOT_NOW, PeerUp, Refusal
 from laps_sdk.peering.foreign_peers import ForeignPeerWire
 from laps_sdk.peering.links import ForeignPeer, Link
+from laps_sdk.peering.reports import NodeSuspected, PeerAdded, PeerFaulted, PeerGone, PeerTurnedDown
 from laps_wire.errors import ProtocolViolation
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from laps_relay.network.events import Dialled
 from laps_relay.network.nodes.selection import ORDERS
+from laps_relay.network.settings import NO_PLAN, Plan
 from laps_relay.network.steering.dial_wishes import WishBook
-from laps_relay.network.steering.steering import NO_PLAN, Plan
 from laps_relay.policy import OPEN_POLICY, OpenPolicy
 from laps_sdk.peering.events import Refusal
+from laps_sdk.peering.reports import Dialled
 from laps_sdk.upstream.interfaces import Answer
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId

@@ -6,11 +6,11 @@ from laps_relay.network.tables import (
     announce_rows,
     fib_rows,
     node_rows,
-    peer_rows,
     set_rows,
     subscribe_rows,
     subscribe_rows_of,
 )
+from laps_relay.network.views import peer_rows
 from laps_sdk.forwarding.samples import Samples
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType

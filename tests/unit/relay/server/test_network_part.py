@@ -388,7 +388,7 @@ def test_clients_are_sent_away_when_control_servers_have_had_time(
         async with network(tmp_path) as net:
             server = await net.relay("control")
             leaving = await net.relay("edge", server, listen={"drain_timeout": "3h"})
-            await until(lambda: any(row.control for row in leaving.network.relay.tables.peers()))
+            await until(lambda: any(row.control for row in leaving.network.peers()))
             async with leaving.connect(reconnect=False) as client:
                 await client.publish("a", "b")
                 assert leaving.network.patience == 0.0
@@ -514,7 +514,7 @@ def test_a_reload_dials_new_peers_and_leaves_those_that_are_not_named_any_more(
             assert [row.contact for row in two.network.contacts()] == ["127.0.0.1:1"]
             two.network.set_peers(config(tmp_path / "two", **shared))
             assert two.network.sample().unreached == 0
-            peers, there = one.network.relay.tables.peers, two.network.node_id
+            peers, there = one.network.peers, two.network.node_id
             given[0] = config(tmp_path / "one", peers=[two.network.contact], **shared)
             assert one.reload()
             await until(lambda: [row.node for row in peers()] == [there])

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from laps_relay.config import RelayConfig
-from laps_relay.network.steering.steering import NO_PLAN, Plan
+from laps_relay.network.settings import NO_PLAN, Plan
 from laps_relay.server.parts import StartError
 from laps_relay.server.plan_memory import PlanMemory
 from laps_relay.server.plans import CHECK_INTERVAL, PlanKeeper, read_plan_keys

@@ -17,6 +17,7 @@ from laps_relay.telemetry.network import _TABLE, NetworkObserver
 from laps_relay.telemetry.network_records import peer_session
 from laps_relay.telemetry.rows import MOST_LINES, MOST_RECORDS
 from laps_relay.telemetry.telemetry import TelemetrySettings, TelemetryWriter
+from laps_sdk.peering import reports
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     AnnounceInfo,
@@ -43,7 +44,7 @@ NODE = NodeInfo(
     path=(NodePathItem(B, 900),),
 )
 EVENTS: list[core.NetworkEvent] = [
-    core.PeerAdded(
+    reports.PeerAdded(
         session=1,
         node=A,
         relay_type=RelayType.VIA,
@@ -53,16 +54,16 @@ EVENTS: list[core.NetworkEvent] = [
         dialled=True,
         implementation="x\x1b",
     ),
-    core.PeerTurnedDown(session=2, node=None, code=2, reason="no proof"),
-    core.PeerFaulted(session=1, node=A, code=3, reason="garbage"),
-    core.PeerLeaving(session=1, node=A, reason="upgrade", by_peer=True),
-    core.Dialled(contact="a:1", node=A, dynamic=True),
-    core.PeerStays(session=1, node=A),
-    core.Dialled(contact="a:1", node=None, dynamic=False, failed="nobody there"),
+    reports.PeerTurnedDown(session=2, node=None, code=2, reason="no proof"),
+    reports.PeerFaulted(session=1, node=A, code=3, reason="garbage"),
+    reports.PeerLeaving(session=1, node=A, reason="upgrade", by_peer=True),
+    reports.Dialled(contact="a:1", node=A, dynamic=True),
+    reports.PeerStays(session=1, node=A),
+    reports.Dialled(contact="a:1", node=None, dynamic=False, failed="nobody there"),
     core.NodeAdded(info=NODE, peer=B, best=True),
     core.NodeAdded(info=NodeInfo(NodeSelf(A, RelayType.EDGE, STAMP)), peer=None, best=False),
     core.NodeGone(node=A, reason="withdrawn"),
-    core.NodeSuspected(node=A, peer=B, reason="faster than light"),
+    reports.NodeSuspected(node=A, peer=B, reason="faster than light"),
     core.RouteChanged(node=A, peer=B, hops=1, cost_us=1000),
     core.AnnounceAdded(entry=TRACK, session=1),
     core.AnnounceAdded(entry=SPACE, session=None),
@@ -75,9 +76,9 @@ EVENTS: list[core.NetworkEvent] = [
     core.SetGone(session=1, sns_id=1, incoming=True, removed=(B,), key=4),
     core.SetGone(session=1, sns_id=2, incoming=False, removed=()),
     core.SetRefused(session=1, node=A, sns_id=3, code=SnsRefusal.NOT_ADVERTISED, targets=2),
-    core.KeyForgotten(node=NodeId(9)),
+    reports.KeyForgotten(node=NodeId(9)),
     core.PolicyChanged(),
-    core.PeerGone(session=1, node=A, code=0xC, reason="nothing heard", by_peer=False),
+    reports.PeerGone(session=1, node=A, code=0xC, reason="nothing heard", by_peer=False),
 ]
 
 
@@ -134,7 +135,7 @@ def test_nobody_fills_the_log() -> None:
     out = io.StringIO()
     metrics = Metrics()
     observer = NetworkObserver(configure("json", "info", out), Names(b"key"), metrics)
-    lie, other = (core.NodeSuspected(node=A, peer=peer, reason="too fast") for peer in (A, B))
+    lie, other = (reports.NodeSuspected(node=A, peer=peer, reason="too fast") for peer in (A, B))
     observer.observe(10.0, [lie] * 1_000 + [other], lambda _session: (0, 0))
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     assert len(lines) == MOST_LINES + 1
@@ -159,8 +160,8 @@ def lines_of(*events: core.NetworkEvent) -> list[dict[str, object]]:
     return [json.loads(line) for line in text.getvalue().splitlines()]
 
 
-def failed(reason: str, *, dynamic: bool = False, contact: str = "a:1") -> core.Dialled:
-    return core.Dialled(contact=contact, node=None, dynamic=dynamic, failed=reason)
+def failed(reason: str, *, dynamic: bool = False, contact: str = "a:1") -> reports.Dialled:
+    return reports.Dialled(contact=contact, node=None, dynamic=dynamic, failed=reason)
 
 
 def test_a_configured_relay_that_is_not_reached_is_said_once_for_each_reason() -> None:
@@ -181,14 +182,14 @@ def test_a_configured_relay_that_is_not_reached_is_said_once_for_each_reason() -
 
 def test_a_relay_that_was_reached_meanwhile_is_news_again() -> None:
     added = EVENTS[0]
-    assert isinstance(added, core.PeerAdded)
+    assert isinstance(added, reports.PeerAdded)
     up = replace(added, contact="a:1")
     lines = lines_of(failed("nobody answers"), up, failed("nobody answers"))
     assert [line["event"] for line in lines].count("relay not reached") == 2
 
 
 def test_who_refuses_us_is_named_with_what_to_do() -> None:
-    refused = core.PeerTurnedDown(
+    refused = reports.PeerTurnedDown(
         session=2, node=None, code=7, reason="names are hashed with another key", contact="a:1"
     )
     # The dialler tells the same again.
@@ -199,7 +200,7 @@ def test_who_refuses_us_is_named_with_what_to_do() -> None:
 
 
 def test_who_is_refused_by_us_has_no_contact() -> None:
-    (line,) = lines_of(core.PeerTurnedDown(session=2, node=None, code=4, reason="no"))
+    (line,) = lines_of(reports.PeerTurnedDown(session=2, node=None, code=4, reason="no"))
     assert not {"contact", "advice"} & set(line)
 
 
@@ -237,6 +238,6 @@ def test_nobody_fills_the_disk(tmp_path: Path) -> None:
     writer = TelemetryWriter(TelemetrySettings(directory=tmp_path, relay="0:1", boot=1))
     logger = configure("json", "error", io.StringIO())
     observer = NetworkObserver(logger, Names(None), Metrics(), writer)
-    refused = core.PeerTurnedDown(session=2, node=None, code=2, reason="no proof")
+    refused = reports.PeerTurnedDown(session=2, node=None, code=2, reason="no proof")
     observer.observe(0.0, [refused] * 5_000, lambda _session: (0, 0))
     assert writer._seq == MOST_RECORDS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from laps_relay.network import events as core
 from laps_relay.telemetry.network_records import hash_text, node_text, record_of
+from laps_sdk.peering import reports
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Stamp, SubscribeInfo
 from laps_wire.telemetry import DialFail, NodeWd, PeerRefuse, SubWd
@@ -29,12 +30,12 @@ def test_whether_an_unsubscribe_was_held_back() -> None:
 
 
 def test_dials_and_refusals() -> None:
-    begun = core.Dialled(contact="a:1", node=A, dynamic=True)
+    begun = reports.Dialled(contact="a:1", node=A, dynamic=True)
     assert record_of(begun) is None
-    failed = core.Dialled(contact="a:1\x1b", node=A, dynamic=True, failed="no")
+    failed = reports.Dialled(contact="a:1\x1b", node=A, dynamic=True, failed="no")
     body = record_of(failed)
     assert isinstance(body, DialFail)
     assert (body.on_demand, body.peer, "\x1b" in body.contact) == (True, str(A), False)
-    refused = core.PeerTurnedDown(session=3, node=None, code=7, reason="", contact="a:1")
+    refused = reports.PeerTurnedDown(session=3, node=None, code=7, reason="", contact="a:1")
     assert record_of(refused) == PeerRefuse(session_id="p3", code=7, contact="a:1")
     assert record_of(core.PolicyChanged()) is None

@@ -15,9 +15,9 @@ from laps_relay.config import Loaded, shown
 from laps_relay.config.mapping import cache_limits
 from laps_relay.server.auth import TokenAuthorizer
 from laps_relay.server.certificates import Certificate
-from laps_relay.server.edge_server import EdgeServer
 from laps_relay.telemetry.metrics import Metrics
 from laps_relay.telemetry.sampler import Sample
+from laps_sdk.edge.server import EdgeServer
 from laps_sdk.edge.views import NamespaceRow, SessionRow, SubscriptionRow, TrackRow
 from laps_sdk.quic.base import ConnectionStats
 from laps_wire.names import FullTrackName

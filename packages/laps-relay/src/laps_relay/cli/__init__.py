@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
+from typer.core import TyperGroup
+from typer.main import get_group
 
 from laps_relay.cli.config import app as config_app
 from laps_relay.cli.config import show_version
 from laps_relay.cli.keys import dev_cert, forget_key, stub_key
 from laps_relay.cli.policy import app as policy_app
 from laps_relay.cli.serve import serve
-from laps_relay.cli.sim import app as sim_app
 
 __all__ = ["app", "main"]
+
+
+class _SimCommands(TyperGroup):
+    """The commands of ``sim``: a relay that serves does not import the simulator."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands."""
+        return self._group().list_commands(ctx)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command by its name."""
+        return self._group().get_command(ctx, cmd_name)
+
+    @staticmethod
+    def _group() -> TyperGroup:
+        from laps_relay.cli.sim import app as sim_app  # noqa: PLC0415 - only for its commands
+
+        return get_group(sim_app)
+
 
 app = typer.Typer(
     name="laps-relay",
@@ -26,7 +48,11 @@ app.command("forget-key")(forget_key)
 app.command("version")(show_version)
 app.add_typer(config_app, name="config")
 app.add_typer(policy_app, name="policy")
-app.add_typer(sim_app, name="sim")
+app.add_typer(
+    typer.Typer(cls=_SimCommands, no_args_is_help=True),
+    name="sim",
+    help="Simulate networks of relays in virtual time, and check that everything holds.",
+)
 
 
 def main() -> None:

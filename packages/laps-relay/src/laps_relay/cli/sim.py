@@ -19,10 +19,7 @@ from laps_relay.sim.world.build import network_relay
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="Simulate networks of relays in virtual time, and check that everything holds.",
-    no_args_is_help=True,
-)
+app = typer.Typer(no_args_is_help=True)
 app.command()(plan)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from laps_relay.network.control_server.servers import Servers
-from laps_relay.network.events import NetworkEvent, PeerLeaving
+from laps_relay.network.events import NetworkEvent
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.sets.sets import Sets
 from laps_relay.network.settings import NetworkSettings
@@ -20,6 +20,7 @@ from laps_relay.network.timers import Due, RelayTimers
 from laps_sdk.peering.dialler import Dialler
 from laps_sdk.peering.links import Links
 from laps_sdk.peering.peers import Peers
+from laps_sdk.peering.reports import PeerLeaving
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
 from laps_wire.peering.laps2 import NodeSelf

@@ -1,7 +1,8 @@
 """What the network core tells its shell, for logs and telemetry: the output of ``poll_events``.
 
 Every event is frozen, names sessions by the shell's numbers, nodes by their ids and tracks by their
-hashes, and holds no token and no byte of an object.
+hashes, and holds no token and no byte of an object. What is reported of peers, by a Stub too, is in
+:mod:`laps_sdk.peering.reports`.
 """
 
 from __future__ import annotations
@@ -9,11 +10,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from laps_sdk.peering.reports import (
+    Dialled,
+    KeyForgotten,
+    NodeSuspected,
+    PeerAdded,
+    PeerFaulted,
+    PeerGone,
+    PeerLeaving,
+    PeerStays,
+    PeerTurnedDown,
+)
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     AnnounceInfo,
     NodeInfo,
-    RelayType,
     SnsRefusal,
     SubscribeInfo,
 )
@@ -21,18 +32,9 @@ from laps_wire.peering.laps2 import (
 __all__ = [
     "AnnounceAdded",
     "AnnounceGone",
-    "Dialled",
-    "KeyForgotten",
     "NetworkEvent",
     "NodeAdded",
     "NodeGone",
-    "NodeSuspected",
-    "PeerAdded",
-    "PeerFaulted",
-    "PeerGone",
-    "PeerLeaving",
-    "PeerStays",
-    "PeerTurnedDown",
     "PolicyChanged",
     "RouteChanged",
     "SetChanged",
@@ -42,89 +44,6 @@ __all__ = [
     "SubscribeGone",
     "SubscribeRefused",
 ]
-
-
-# Peers
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeerAdded:
-    """A peering session is established."""
-
-    session: int
-    node: NodeId
-    relay_type: RelayType
-    mode: str
-    alpn: str
-    control: bool
-    dialled: bool
-    implementation: str = ""
-    contact: str = ""
-    """Where it was dialled; empty if it came by itself."""
-    handshake: float = 0.0
-    """Seconds from the connection to the session."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeerGone:
-    """It is over."""
-
-    session: int
-    node: NodeId | None
-    code: int
-    reason: str
-    by_peer: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeerTurnedDown:
-    """A handshake did not come to its end: somebody said no, or nobody answered in time."""
-
-    session: int
-    node: NodeId | None
-    code: int
-    reason: str
-    contact: str = ""
-    """As of :class:`PeerAdded`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeerFaulted:
-    """A peer broke the protocol; its session is being closed."""
-
-    session: int
-    node: NodeId | None
-    code: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeerLeaving:
-    """DRAIN: what goes through the peer is moved away from it."""
-
-    session: int
-    node: NodeId
-    reason: str
-    by_peer: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeerStays:
-    """STAY: the peer has taken its DRAIN back."""
-
-    session: int
-    node: NodeId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dialled:
-    """A connection to a relay is wanted, or could not be had."""
-
-    contact: str
-    node: NodeId | None
-    dynamic: bool
-    failed: str = ""
-    """Why; empty if it was begun."""
 
 
 # Nodes
@@ -147,15 +66,6 @@ class NodeGone:
     node: NodeId
     reason: str
     """``withdrawn`` or ``session_closed``: what the last peer that knew it did."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeSuspected:
-    """A peer said something of a node that is not believed."""
-
-    node: NodeId
-    peer: NodeId
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,13 +162,6 @@ class SetRefused:
     code: SnsRefusal
     targets: int
     """How many."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyForgotten:
-    """A person lets another key have a node id."""
-
-    node: NodeId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,12 +30,12 @@ One round of settling, repeated until nothing changes::
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from laps_relay.network import events
 from laps_relay.network.adjacency import Adjacency
 from laps_relay.network.advertisements import AdvertisementSchedule
-from laps_relay.network.control_server.control_server import ControlServer
 from laps_relay.network.control_server.servers import Servers
 from laps_relay.network.control_server.sharding import Sharding, rendezvous
 from laps_relay.network.demand import ConnectionDemand
@@ -44,8 +44,7 @@ from laps_relay.network.fetch.fetch_router import FetchRouter
 from laps_relay.network.fetch.fetches import Fetches
 from laps_relay.network.flood.entries import hide_name
 from laps_relay.network.flood.floods import Change, Verdict
-from laps_relay.network.flood.withheld import Withheld
-from laps_relay.network.flood_exports import FloodExports
+from laps_relay.network.flood_exports import ExportDenied, FloodExports
 from laps_relay.network.nodes.misbehaviour import ViolationCounter
 from laps_relay.network.nodes.nib import NOTHING, Nib
 from laps_relay.network.nodes.node_records import Changes, Fault
@@ -56,8 +55,8 @@ from laps_relay.network.nodes.selection import Order, default_order
 from laps_relay.network.origin_feeds import OriginFeeds
 from laps_relay.network.sets.set_routing import SetRouting
 from laps_relay.network.sets.sets import Sets
-from laps_relay.network.settings import NetworkSettings
-from laps_relay.network.steering.steering import Plan, Steering
+from laps_relay.network.settings import NetworkSettings, Plan
+from laps_relay.network.steering.steering import Steering
 from laps_relay.network.subscriptions.interests import Interests
 from laps_relay.network.subscriptions.responses import ResponseLoopFilter
 from laps_relay.network.tables import RelayTables
@@ -67,6 +66,7 @@ from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_relay.policy.interface import Policy
 from laps_relay.policy.open_policy import OpenPolicy
 from laps_sdk.forwarding.interfaces import OutStream, PeerEgress
+from laps_sdk.peering import reports
 from laps_sdk.peering.dialler import Contact, Dialler, RandomSource
 from laps_sdk.peering.events import (
     Dial,
@@ -120,7 +120,7 @@ from laps_wire.peering.laps2.information import NO_DATA, AnnounceIdentity, Subsc
 from laps_wire.peering.laps2.settings import HASH_CHECK_NAME
 from laps_wire.peering.session import Draining, Event, Role, SnsStanding, Staying, Transmit
 
-__all__ = ["FAULTS", "NetworkRelay"]
+__all__ = ["NetworkRelay"]
 
 PARTING: Final = 10.0
 """How long a connection that is not configured any more may last, in seconds."""
@@ -128,17 +128,6 @@ STAY_WAIT: Final = 2.0
 """So long after a drain was taken back all that it moved has arrived, in seconds."""
 MAX_ROUNDS: Final = 1_000
 """Rounds of settling in one turn; more can only be a fault of ours, and would hang the relay."""
-FAULTS: Final = frozenset(
-    {
-        CloseCode.PROTOCOL_VIOLATION,
-        CloseCode.UNKNOWN_MESSAGE,
-        CloseCode.MESSAGE_TOO_LARGE,
-        CloseCode.LIMIT_EXCEEDED,
-        CloseCode.SNS_VIOLATION,
-        CloseCode.BAD_NODE,
-    }
-)
-"""Codes with which we close because the peer broke the protocol; others are ends like any other."""
 QUIET: Final = frozenset(
     {
         wire.SnsAdvertised,
@@ -167,7 +156,6 @@ class NetworkRelay:
         "_clocks",
         "_emit",
         "_events",
-        "_exports",
         "_fetch_router",
         "_guests",
         "_hasher",
@@ -187,6 +175,8 @@ class NetworkRelay:
         "announces",
         "demand",
         "dialler",
+        "export_denied",
+        "exports",
         "feeds",
         "fetches",
         "interests",
@@ -204,7 +194,6 @@ class NetworkRelay:
         "steering",
         "subscribes",
         "tables",
-        "withheld",
     )
 
     def __init__(
@@ -271,7 +260,44 @@ class NetworkRelay:
         self.dialler = Dialler(
             random, relay_type=settings.relay_type, own_contacts=identity.contacts
         )
-        self.interests = Interests(identity, settings, hasher, self)
+        self.exports = FloodExports(
+            node,
+            settings,
+            links=self.links,
+            nib=self.nib,
+            sharding=self.sharding,
+            node=self.node,
+            respond=self.respond,
+            policy=policy,
+        )
+        self.announces = self.exports.announces
+        self.subscribes = self.exports.subscribes
+        self.server = self.exports.server
+        self.servers = Servers(self.nib, settings.hold)
+        self.feeds = OriginFeeds(
+            plane=self.plane, steering=self.steering, contexts=contexts, policy=policy
+        )
+        self.interests = Interests(
+            identity,
+            settings,
+            hasher,
+            announces=self.announces,
+            subscribes=self.subscribes,
+            policy=policy,
+            stamp=self.own.stamp,
+            node=self.node,
+            reaches=self._reaches,
+            replicas=self._replicas,
+            respond=self.respond,
+            pull=self.feeds.pull,
+            pull_again=self.feeds.pull_again,
+            release=self.feeds.release,
+            targets_changed=self.feeds.targets_changed,
+            emit=self._emit,
+        )
+        self.export_denied = ExportDenied(
+            partial(self.exports.receivers, self.interests.announcers)
+        )
         self.set_routing = SetRouting(
             node,
             settings,
@@ -285,31 +311,7 @@ class NetworkRelay:
             emit=self._emit,
         )
         self.sets = Sets(node, self.set_routing, self.plane, settings)
-        serves = settings.relay_type is RelayType.CONTROL
-        self.server = ControlServer(node, self) if serves else None
-        self.servers = Servers(self.nib, settings.hold)
-        self._exports = FloodExports(
-            node,
-            settings,
-            links=self.links,
-            nib=self.nib,
-            sharding=self.sharding,
-            node=self.node,
-            server=self.server,
-            announcers=self.interests.announcers,
-            policy=policy,
-        )
-        self.withheld = Withheld(self._exports.hearers)
-        self.announces = self._exports.announces
-        self.subscribes = self._exports.subscribes
-        self.feeds = OriginFeeds(
-            plane=self.plane,
-            sets=self.sets,
-            steering=self.steering,
-            interests=self.interests,
-            contexts=contexts,
-            policy=policy,
-        )
+        self.feeds.connect(self.sets, self.interests)
         self.advertisements = AdvertisementSchedule(
             settings,
             links=self.links,
@@ -351,7 +353,7 @@ class NetworkRelay:
             server=self.server,
             policy=policy,
             node=self.node,
-            replicas=self.replicas,
+            replicas=self._replicas,
             draw=contexts,
             send=self._send,
         )
@@ -400,6 +402,11 @@ class NetworkRelay:
             return self.own.info.node
         info = self.nib.info(node)
         return None if info is None else info.node
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force."""
+        return self._policy
 
     # What drains
 
@@ -576,6 +583,7 @@ class NetworkRelay:
     def attach(self, local: LocalSide, sink: DataSink, fetches: FetchSide | None = None) -> None:
         """Join our own clients, before any of them comes; ``fetches``: as far as they fetch."""
         self._local = local
+        self.interests.attach(local)
         self.feeds.attach(local)
         self.plane.attach(sink)
         if fetches is not None:
@@ -726,14 +734,14 @@ class NetworkRelay:
         self._ways.policy = policy
         self.feeds.policy = policy
         self._fetch_router.policy = policy
-        self._exports.policy = policy
+        self.exports.policy = policy
         self.peers.set_policy(now, policy.peer, self.node)
         self.nib.set_policy(now, policy)
         self.steering.set_policy(policy)
         self.announces.reconsider()
         self.subscribes.reconsider()
-        self.interests.reconsider(now)
-        self.withheld.again = True
+        self.interests.set_policy(now, policy)
+        self.export_denied.again = True
         for key in self.feeds.keys():  # noqa: SIM118 - no mapping; the keys as they are now
             self.feeds.route(now, key)  # its class may be another one
         self.sets.reroute(now, None, cut=True)
@@ -746,7 +754,7 @@ class NetworkRelay:
         """Let another key have the id of a node that has no session; False: there is nothing."""
         if not self.peers.forget_key(node):
             return False
-        self._emit(events.KeyForgotten(node=node))
+        self._emit(reports.KeyForgotten(node=node))
         return True
 
     def set_plan(self, now: float, plan: Plan) -> None:
@@ -836,7 +844,7 @@ class NetworkRelay:
         """Whom to dial now."""
         dials = self.dialler.poll_dials(now)
         for dial in dials:
-            self._emit(events.Dialled(contact=dial.contact, node=dial.node, dynamic=dial.dynamic))
+            self._emit(reports.Dialled(contact=dial.contact, node=dial.node, dynamic=dial.dynamic))
         return dials
 
     def dial_failed(self, now: float, number: int, reason: str) -> None:
@@ -848,7 +856,7 @@ class NetworkRelay:
         """What happened, for logs and telemetry; taken once."""
         for report in self.dialler.poll_reports():
             self._emit(
-                events.Dialled(
+                reports.Dialled(
                     contact=report.contact,
                     node=report.node,
                     dynamic=report.dynamic,
@@ -965,7 +973,7 @@ class NetworkRelay:
         steering = self.steering
         return bool(
             self.feeds.has_changed
-            or self.withheld.again
+            or self.export_denied.again
             or self.nib.has_changes
             or self.announces.has_changes
             or self.subscribes.has_changes
@@ -998,7 +1006,7 @@ class NetworkRelay:
             case PeerRefused():
                 refused = self.links.remove(session)
                 self._emit(
-                    events.PeerTurnedDown(
+                    reports.PeerTurnedDown(
                         session=session,
                         node=event.node,
                         code=event.code,
@@ -1013,7 +1021,7 @@ class NetworkRelay:
                 if link is not None and link.node is not None:
                     # Told, but no fault of the peer's.
                     self._emit(
-                        events.NodeSuspected(node=event.node, peer=link.node, reason=event.reason)
+                        reports.NodeSuspected(node=event.node, peer=link.node, reason=event.reason)
                     )
         self.dialler.observe(now, session, event)
 
@@ -1026,7 +1034,7 @@ class NetworkRelay:
         link.sends, link.receives = up.sends_data, up.receives_data
         begun, link.opened = link.opened, now
         self._emit(
-            events.PeerAdded(
+            reports.PeerAdded(
                 session=session,
                 node=node,
                 relay_type=up.node.node.relay_type,
@@ -1051,7 +1059,7 @@ class NetworkRelay:
         if link.sends or link.receives:
             self.plane.add_session(session, link.egress, self.holder(session))
         if link.control:
-            self.withheld.again = True
+            self.export_denied.again = True
             takes = up.settings
             self.announces.add_session(session, source=node, room=takes.max_announces)
             self.subscribes.add_session(session, source=node, room=takes.max_subscribes)
@@ -1082,14 +1090,14 @@ class NetworkRelay:
         self._recent.forget(session)
         self._violations.forget(session)
         self.fetches.session_gone(session)
-        if down.code in FAULTS and not down.by_peer:
+        if down.code in reports.FAULTS and not down.by_peer:
             self._emit(
-                events.PeerFaulted(
+                reports.PeerFaulted(
                     session=session, node=down.node, code=down.code, reason=down.reason
                 )
             )
         self._emit(
-            events.PeerGone(
+            reports.PeerGone(
                 session=session,
                 node=down.node,
                 code=down.code,
@@ -1108,7 +1116,7 @@ class NetworkRelay:
         if self.server is not None:
             self.server.remove_session(session)
         if link.control:
-            self.withheld.again = True
+            self.export_denied.again = True
             # Everything that was learned through it goes (seed 000, Connection Establishment).
             self.nib.remove_peer(now, link.node)
             self.announces.remove_session(now, session)
@@ -1168,7 +1176,7 @@ class NetworkRelay:
                 self.advertisements.nodes_advertised(now, session, peer)
             case wire.NodesWithdrawn():
                 self.nib.withdrawn(now, peer, event.nodes)
-                self.withheld.moved()
+                self.export_denied.paths_removed()
             case wire.AnnouncesAdvertised() | wire.AnnouncesWithdrawn():
                 self._announces_received(now, link, event)
             case wire.SubscribesAdvertised() | wire.SubscribesWithdrawn():
@@ -1196,7 +1204,7 @@ class NetworkRelay:
             case wire.Draining():
                 link.leaving = True
                 self._emit(
-                    events.PeerLeaving(
+                    reports.PeerLeaving(
                         session=session, node=peer, reason=event.reason, by_peer=True
                     )
                 )
@@ -1205,7 +1213,7 @@ class NetworkRelay:
                 if Feature.STAYS not in link.features:
                     raise ProtocolViolation("a message of a feature that is not in use")
                 link.leaving = self.peers.is_parted(session)
-                self._emit(events.PeerStays(session=session, node=peer))
+                self._emit(reports.PeerStays(session=session, node=peer))
                 others = any(each.leaving for each in self.links.of(peer))
                 self.nib.set_peer(now, peer, draining=others)
             case _:
@@ -1214,7 +1222,7 @@ class NetworkRelay:
     def _announces_received(
         self, now: float, link: Link, event: wire.AnnouncesAdvertised | wire.AnnouncesWithdrawn
     ) -> None:
-        peer = self._exports.peer(link)
+        peer = self.exports.peer(link)
         for entry in event.announces:
             if isinstance(event, wire.AnnouncesWithdrawn):
                 verdict = self.announces.heard_withdrawal(now, link.session, entry)
@@ -1229,7 +1237,7 @@ class NetworkRelay:
     def _subscribes_received(
         self, now: float, link: Link, event: wire.SubscribesAdvertised | wire.SubscribesWithdrawn
     ) -> None:
-        peer = self._exports.peer(link)
+        peer = self.exports.peer(link)
         for entry in event.subscribes:
             if isinstance(event, wire.SubscribesWithdrawn):
                 verdict = self.subscribes.heard_withdrawal(now, link.session, entry)
@@ -1320,7 +1328,7 @@ class NetworkRelay:
     # Misbehaviour of peers
 
     def _suspect(self, node: NodeId, peer: NodeId, reason: str) -> None:
-        self._emit(events.NodeSuspected(node=node, peer=peer, reason=reason))
+        self._emit(reports.NodeSuspected(node=node, peer=peer, reason=reason))
         if node != peer and self.nib.info(node) is not None:
             self.links.disputed.setdefault(node, {})[peer] = None
 
@@ -1387,7 +1395,7 @@ class NetworkRelay:
         self.peers.set_policy(now, self._policy.peer, self.node)
         self.announces.reconsider(link.session)
         self.subscribes.reconsider(link.session)
-        self.withheld.again = True
+        self.export_denied.again = True
         self.advertisements.request_sync(now, lambda each: each is link)
 
     def _flood_apart(self, now: float) -> None:
@@ -1425,7 +1433,12 @@ class NetworkRelay:
 
     def _entries_changed(self, now: float) -> bool:
         announces, subscribes = self.announces.take_changes(), self.subscribes.take_changes()
-        if not announces and not subscribes and self.server is None and not self.withheld.again:
+        if (
+            not announces
+            and not subscribes
+            and self.server is None
+            and not self.export_denied.again
+        ):
             return False
         for announce in announces:
             if announce.entry is not None:
@@ -1447,7 +1460,7 @@ class NetworkRelay:
             users.subscribes_changed(now, subscribes)
         if self.server is not None:
             self.server.settle()
-        if announces or subscribes or self.withheld.again:
+        if announces or subscribes or self.export_denied.again:
             self._answer_denied(now, announces, subscribes)
         return bool(announces or subscribes)
 
@@ -1458,14 +1471,14 @@ class NetworkRelay:
         subscribes: list[Change[SubscribeIdentity, SubscribeInfo]],
     ) -> None:
         """Answer what our export rules keep from all who could, as far as that may be new."""
-        everything, self.withheld.again = self.withheld.again, False
-        if type(self._policy) is OpenPolicy and not self.withheld:
+        everything, self.export_denied.again = self.export_denied.again, False
+        if type(self._policy) is OpenPolicy and not self.export_denied:
             return
         waiting = self.interests.waiting if self.server is None else self.server.waiting
         identities: dict[SubscribeIdentity, None] = {}
         for subscribe in subscribes:
             if subscribe.entry is None:
-                self.withheld.forget(subscribe.identity)
+                self.export_denied.forget(subscribe.identity)
             identities[subscribe.identity] = None
         if everything:
             found = [(each.source, each.full_name_hash) for each in self.subscribes.live()]
@@ -1475,7 +1488,7 @@ class NetworkRelay:
                 identities.update(dict.fromkeys(waiting(announce.entry)))
         for identity in identities:
             entry = self.subscribes.get(identity)
-            refusal = None if entry is None else self.withheld.judge(self._policy, entry)
+            refusal = None if entry is None else self.export_denied.check(self._policy, entry)
             if entry is not None and refusal is not None:
                 self._answer_denied_one(now, entry, refusal)
 
@@ -1525,71 +1538,18 @@ class NetworkRelay:
 
     # What the rooms ask
 
-    @property
-    def policy(self) -> Policy:
-        """The policy of the moment."""
-        return self._policy
-
-    def stamp(self) -> Stamp:
-        """The next stamp of our own."""
-        return self.own.stamp()
-
-    def reaches(self, node: NodeId) -> bool:
-        """Whether policy leaves any way to a node; there is always one to ourselves."""
+    def _reaches(self, node: NodeId) -> bool:
+        """Return whether policy leaves any path to a node; there is always one to ourselves."""
         return node == self.own.node_id or bool(self.nib.candidates(node))
 
-    def replicas(self, key: int) -> tuple[NodeId, ...]:
-        """The control servers that hold our subscribe for a key, perhaps told by a peer."""
+    def _replicas(self, key: int) -> tuple[NodeId, ...]:
+        """Return the control servers that hold our subscribe for a key, perhaps over a peer."""
         return self.sharding.replicas(key) or rendezvous(key, self.servers.known)
 
     def respond(self, now: float, session: int, response: SubscribeResponse) -> None:
         """Send a response over a session, at once."""
         if self._send(now, session, response):
             self._recent.sent(now, session, response)
-
-    def targets_changed(self, now: float, key: int) -> None:  # noqa: ARG002 - looked at together
-        """The s-relays that want a track of ours are others now."""
-        self.feeds.targets_changed(key)
-
-    def refused(self, now: float, key: int, source: NodeId, code: int, reason: str) -> None:  # noqa: ARG002
-        """A subscribe was refused."""
-        self._emit(events.SubscribeRefused(key=key, source=source, code=code, reason=reason))
-
-    def pull(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
-        """Somebody in the network wants a track that was announced here."""
-        self.feeds.pull(now, key, name, data)
-
-    def pull_again(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
-        """One more does, or one of them wants something else of it."""
-        self.feeds.pull_again(now, key, name, data)
-
-    def release(self, now: float, key: int) -> None:
-        """Nobody does any more."""
-        self.feeds.release(now, key)
-
-    def answered(
-        self,
-        now: float,
-        key: int,
-        answer: Answer,
-        *,
-        code: SubscribeCode,
-        reason: str,
-        data: SubscribeData,
-    ) -> None:
-        """What became of a want."""
-        if self._local is not None:
-            self._local.answered(now, key, answer, code=code, reason=reason, data=data)
-
-    def discovered(self, now: float, entry: AnnounceInfo) -> None:
-        """Somebody else announced a name."""
-        if self._local is not None:
-            self._local.discovered(now, entry)
-
-    def vanished(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
-        """Nobody else announces it any more."""
-        if self._local is not None:
-            self._local.vanished(now, kind, name)
 
     def _send(self, now: float, session: int, message: Any) -> bool:
         """Send a message; whether there was somebody to send it to."""

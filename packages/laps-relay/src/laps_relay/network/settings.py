@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
 from laps_sdk.peering.settings import PeeringSettings
+from laps_wire.nodeid import NodeId
 
-__all__ = ["NetworkSettings"]
+__all__ = ["NO_PLAN", "NetworkSettings", "Plan"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,3 +55,25 @@ class NetworkSettings(PeeringSettings):
     """How long a connection that was dialled on demand stays without use."""
     via_hold: float = 10.0
     """How long a Via must pay, or not pay, before it is injected or removed again (hysteresis)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The Vias that a planner with a view of the whole network prefers."""
+
+    tracks: Mapping[tuple[int, str], NodeId] = field(default_factory=dict)
+    """By key and region."""
+    classes: Mapping[tuple[str, str], NodeId] = field(default_factory=dict)
+    """By class of service ("" for tracks without one) and region."""
+
+    def via(self, key: int, scope: str, region: str) -> NodeId | None:
+        """Return the Via for a track's copies towards a region; None if the plan names none.
+
+        An entry for the track counts more than one for its class.
+        """
+        found = self.tracks.get((key, region))
+        return self.classes.get((scope, region)) if found is None else found
+
+
+NO_PLAN: Final = Plan()
+"""The plan of a relay without a plan."""

@@ -22,6 +22,7 @@ from laps_relay.network.views import (
     SetRow,
     SubscribeRow,
     TableSizes,
+    peer_rows,
 )
 from laps_relay.peer_forwarding.forwarding import LOCAL, PeerForwarding
 from laps_relay.peer_forwarding.plane import PeerPlane
@@ -36,7 +37,6 @@ __all__ = [
     "announce_rows",
     "fib_rows",
     "node_rows",
-    "peer_rows",
     "set_rows",
     "subscribe_rows",
     "subscribe_rows_of",
@@ -46,30 +46,6 @@ _NOTHING: Final[Mapping[NodeId, int]] = MappingProxyType({})
 ALL: Final = slice(0, None)
 """A table as a whole. Of a large one only some rows are made at a time, or the relay would stand
 still for seconds."""
-
-
-def peer_rows(links: Links) -> list[PeerRow]:
-    """All connections."""
-    return [
-        PeerRow(
-            session=link.session,
-            node=link.node,
-            relay_type="" if link.info is None else link.info.node.relay_type.name.lower(),
-            region="" if link.info is None else link.info.node.region,
-            alpn=link.alpn,
-            control=link.control,
-            sends=link.sends,
-            receives=link.receives,
-            dialled=link.dial is not None,
-            on_demand=link.dial is not None and link.dial.dynamic,
-            leaving=link.leaving,
-            guest=link.guest is not None,
-            opened=link.opened,
-            srtt_us=link.srtt_us,
-            loss=link.loss,
-        )
-        for link in links.by_session.values()
-    ]
 
 
 def node_rows(

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from laps_sdk.peering.links import Links
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 
-__all__ = ["AnnounceRow", "FibRow", "NodeRow", "PeerRow", "SetRow", "SubscribeRow", "TableSizes"]
+__all__ = [
+    "AnnounceRow",
+    "FibRow",
+    "NodeRow",
+    "PeerRow",
+    "SetRow",
+    "SubscribeRow",
+    "TableSizes",
+    "peer_rows",
+]
 
 
 class TableSizes(NamedTuple):
@@ -122,3 +132,27 @@ class FibRow(NamedTuple):
     datagrams: int
     bytes_in: int
     bytes_out: int
+
+
+def peer_rows(links: Links) -> list[PeerRow]:
+    """All connections."""
+    return [
+        PeerRow(
+            session=link.session,
+            node=link.node,
+            relay_type="" if link.info is None else link.info.node.relay_type.name.lower(),
+            region="" if link.info is None else link.info.node.region,
+            alpn=link.alpn,
+            control=link.control,
+            sends=link.sends,
+            receives=link.receives,
+            dialled=link.dial is not None,
+            on_demand=link.dial is not None and link.dial.dynamic,
+            leaving=link.leaving,
+            guest=link.guest is not None,
+            opened=link.opened,
+            srtt_us=link.srtt_us,
+            loss=link.loss,
+        )
+        for link in links.by_session.values()
+    ]

@@ -6,8 +6,8 @@ from laps_relay.config.network import NetworkLimits
 from laps_relay.cpp.cpp_link import CppLimits
 from laps_relay.cpp.cpp_peer import CppPeer
 from laps_relay.network.relay import NetworkRelay
-from laps_relay.server.edge_server import EdgeServer
 from laps_sdk.edge.relay import EdgeRelay
+from laps_sdk.edge.server import EdgeServer
 from laps_sdk.forwarding.interfaces import ForwardingPlane
 from laps_sdk.peering.foreign_peers import ForeignPeerWire
 from laps_sdk.peering.links import Link

@@ -2,7 +2,7 @@
 
 ::
 
-    clients --- EdgeRelay ---+--- session 0    the network (a bridge), or a Stub's parents
+    clients --- EdgeRelay ---+--- session 0    the network (a bridge)
                              +--- session -1   a Stub, a C++ relay
                              '--- ...
 
@@ -12,7 +12,6 @@ Each of them is a MoQT session in memory: it is pumped until all is quiet, and h
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Sequence
 from itertools import count
 from typing import Final, Protocol
@@ -21,15 +20,15 @@ from laps_relay.config.network import NetworkLimits
 from laps_relay.cpp.cpp_peer import CppPeer
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.server.cpp_guests import CppGuests
-from laps_relay.server.edge_server import EdgeServer
+from laps_relay.server.membership import fresh_context
 from laps_relay.stubs.stub_parent import StubParent
 from laps_sdk.edge.events import RelayEvent
 from laps_sdk.edge.relay import EdgeRelay
+from laps_sdk.edge.server import EdgeServer
 from laps_sdk.forwarding.interfaces import ForwardingPlane
 from laps_sdk.peering.events import PeerUp
 from laps_sdk.peering.foreign_peers import ForeignPeerWire
 from laps_sdk.peering.links import ForeignPeer, Link
-from laps_sdk.stub.stub_uplink import StubUplink
 from laps_sdk.upstream.network import NetworkBridge
 from laps_sdk.upstream.stub_link import StubLimits
 from laps_wire.hashing import KeyedHasher
@@ -40,14 +39,14 @@ from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 from laps_wire.peering.session import CPP_16
 
-__all__ = ["JoinedEdge", "fresh_context"]
+__all__ = ["JoinedEdge"]
 
 BRIDGE_SESSION: Final = 0
 """The number of the network's session at its own Edge; clients begin with 1, Stubs with -1."""
 
 
 class _Joined(Protocol):
-    """A client of the Edge that lives in this process: the network, a Stub, a Stub's parents."""
+    """A client of the Edge that lives in this process: the network, a Stub, a C++ relay."""
 
     def pump(self, now: float) -> bool:
         """Carry control messages until all is quiet; whether there were any."""
@@ -101,18 +100,8 @@ class JoinedEdge:
         self._joined: dict[int, _Joined] = {BRIDGE_SESSION: self._up}
         relay.set_policy(network.against)
 
-    def _make_up(self) -> NetworkBridge | StubUplink:
+    def _make_up(self) -> NetworkBridge:
         server = self.server
-        if self._is_stub:
-            return StubUplink(
-                self.relay,
-                self._plane,
-                self._hasher,
-                session=BRIDGE_SESSION,
-                epoch=self._epoch,
-                contexts=fresh_context,
-                clock=lambda: server.now,
-            )
         bridge = NetworkBridge(
             self.relay,
             self._plane,
@@ -125,19 +114,13 @@ class JoinedEdge:
         self._network.attach(bridge, bridge, bridge)
         return bridge
 
-    @property
-    def _is_stub(self) -> bool:
-        return self._network.info.node.relay_type is RelayType.STUB
-
     # Guests
 
     def guest(
         self, now: float, link: Link, up: PeerUp, wire: ForeignPeerWire
     ) -> ForeignPeer | None:
-        """Stubs, a Stub's parents and C++ relays are clients of the Edge, not of the network."""
+        """Stubs and C++ relays are clients of the Edge, not of the network."""
         node = up.node.node
-        if isinstance(self._up, StubUplink):
-            return self._up.parent(now, wire, link.egress, node=node.node_id, srtt_us=link.srtt_us)
         if self._cpp is not None and up.alpn == CPP_16.alpn:
             number = self._number(node.node_id)
             guest = self._joined[number] = self._cpp.make(
@@ -246,13 +229,7 @@ class JoinedEdge:
         )
 
     def node_of(self, session: int) -> NodeId | None:
-        """The guest that a session stands for, or a Stub's parent; None: neither.
-
-        A Stub has no name in the network, so both have that of nobody: records of both ends of a
-        link must agree.
-        """
-        if session == BRIDGE_SESSION and self._is_stub:
-            return NodeId(0)
+        """The guest that a session stands for; None: it is no guest's."""
         return self._nodes.get(session)
 
     def forget_nodes(self) -> None:
@@ -260,8 +237,3 @@ class JoinedEdge:
         self._nodes = {
             number: node for number, node in self._nodes.items() if number in self._joined
         }
-
-
-def fresh_context() -> int:
-    """A data context: 32 random bits that are not 0."""
-    return secrets.randbelow((1 << 32) - 1) + 1

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from laps_relay.admin.relay_view import EdgeView
-from laps_relay.server.edge_server import EdgeServer
-from laps_relay.server.network_part import NetworkPart
 from laps_relay.telemetry.logs import Logger
+from laps_sdk.edge.server import EdgeServer
+
+if TYPE_CHECKING:
+    from laps_relay.server.network_part import NetworkPart
+    from laps_relay.server.stub_part import StubPart
 
 __all__ = ["Leaving"]
 
@@ -25,7 +28,7 @@ class Leaving:
         self,
         server: EdgeServer,
         view: EdgeView,
-        network: Callable[[], NetworkPart | None],
+        network: Callable[[], NetworkPart | StubPart | None],
         logger: Logger,
     ) -> None:
         self._server = server

@@ -10,15 +10,21 @@ from laps_relay.config import RelayConfig
 from laps_relay.config.policy_file import load_policy
 from laps_relay.policy import OPEN_POLICY, RulePolicy
 from laps_relay.policy.interface import Policy
+from laps_relay.policy.rules import Rules
+from laps_relay.policy.words import rules_in_words
 from laps_relay.server.parts import StartError
 from laps_sdk.peering.keys import PeerKeyError, PeerKeyRing, open_key_ring
+from laps_sdk.peering.settings import Identity
 from laps_wire.hashing import KeyedHasher
 from laps_wire.nodeid import NodeId
 
 __all__ = [
+    "fresh_context",
+    "identity_of",
     "key_ring",
     "name_hasher",
     "node_id_of",
+    "policy_in_words",
     "policy_of",
     "same_member",
     "worker_node_id",
@@ -72,11 +78,41 @@ def node_id_of(config: RelayConfig, keys: PeerKeyRing) -> NodeId:
     return NodeId(int.from_bytes(blake2b(seed, digest_size=8).digest(), "big") | 1)
 
 
+def identity_of(config: RelayConfig, keys: PeerKeyRing, node_id: NodeId, epoch: int) -> Identity:
+    """Who the relay is among its peers."""
+    network = config.network
+    return Identity(
+        node_id=node_id,
+        epoch=epoch,
+        contacts=tuple(network.contacts),
+        region=network.region,
+        longitude=network.longitude,
+        latitude=network.latitude,
+        labels=tuple(_label(text) for text in network.labels),
+        fingerprint=keys.fingerprint,
+    )
+
+
+def _label(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name, value
+
+
+def fresh_context() -> int:
+    """A data context: 32 random bits that are not 0."""
+    return secrets.randbelow((1 << 32) - 1) + 1
+
+
 def policy_of(file: Path | None, hasher: KeyedHasher, local: NodeId) -> Policy:
     """The policy of a file; everything is allowed without one."""
     if file is None:
         return OPEN_POLICY
     return RulePolicy(load_policy(file), hasher, local=local)
+
+
+def policy_in_words(policy: Policy) -> list[str]:
+    """Each rule of a policy; nothing for one that allows everything."""
+    return rules_in_words(policy.rules if isinstance(policy, RulePolicy) else Rules())
 
 
 def worker_node_id(first: NodeId, index: int) -> NodeId:

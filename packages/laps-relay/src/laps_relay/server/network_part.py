@@ -25,34 +25,39 @@ from laps_relay.admin.network_api import PlanState
 from laps_relay.config import RelayConfig, mapping
 from laps_relay.network.control_server.redirect import CLIENT_LABEL, is_loopback_url
 from laps_relay.network.drain_monitor import DrainMonitor, Standing
-from laps_relay.network.events import NetworkEvent, PeerAdded
+from laps_relay.network.events import NetworkEvent
 from laps_relay.network.nodes.load import LoadMeter
 from laps_relay.network.nodes.selection import ORDERS
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.policy.interface import Policy
 from laps_relay.server.certificates import Certificate
-from laps_relay.server.edge_server import EdgeServer
 from laps_relay.server.epochs import next_epoch
-from laps_relay.server.joined_edge import JoinedEdge, fresh_context
+from laps_relay.server.joined_edge import JoinedEdge
 from laps_relay.server.known_keys import KeyKeeper, key_memory
-from laps_relay.server.membership import name_hasher, node_id_of, policy_of
+from laps_relay.server.membership import (
+    fresh_context,
+    identity_of,
+    name_hasher,
+    node_id_of,
+    policy_of,
+)
 from laps_relay.server.network_readings import NetworkReadings
-from laps_relay.server.peer_server import PEER_ALPNS, PeerServer, PeerServerConfig
+from laps_relay.server.parts import peer_server_config
 from laps_relay.server.plan_memory import PlanMemory
 from laps_relay.server.plans import PlanKeeper, PlanKeys, read_plan_keys
 from laps_relay.server.redirects import Redirects
 from laps_sdk.edge.events import RelayEvent
 from laps_sdk.edge.relay import EdgeRelay
+from laps_sdk.edge.server import EdgeServer
 from laps_sdk.forwarding.interfaces import ForwardingPlane
 from laps_sdk.peering.contacts import show_contact
 from laps_sdk.peering.keys import PeerKeyRing
-from laps_sdk.peering.settings import Identity
-from laps_sdk.quic.engine import EngineOptions
+from laps_sdk.peering.reports import PeerAdded
+from laps_sdk.peering.server import PeerServer
 from laps_sdk.upstream.stub_link import StubLimits
 from laps_wire.moqt.session.tokens import AuthToken
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
-from laps_wire.peering.session import LAPS2
 from laps_wire.telemetry import PolicyApplied
 
 __all__ = ["NetworkPart"]
@@ -64,7 +69,6 @@ _LONGEST_ANSWER: Final = 1.0
 _TYPES: Final = {
     "edge": RelayType.EDGE,
     "via": RelayType.VIA,
-    "stub": RelayType.STUB,
     "control": RelayType.CONTROL,
 }
 
@@ -113,16 +117,7 @@ class NetworkPart(NetworkReadings):
             self._epoch, self.forgetful = next_epoch(config.state_dir, node_id, self._epoch)
         memory = key_memory(config, node_id)
         self.relay = NetworkRelay(
-            Identity(
-                node_id=node_id,
-                epoch=self._epoch,
-                contacts=self._contacts,
-                region=network.region,
-                longitude=network.longitude,
-                latitude=network.latitude,
-                labels=tuple(_label(text) for text in network.labels),
-                fingerprint=keys.fingerprint,
-            ),
+            identity_of(config, keys, node_id, self._epoch),
             settings,
             hasher=self.hasher,
             authenticator=keys,
@@ -135,21 +130,7 @@ class NetworkPart(NetworkReadings):
             known_keys=None if memory is None else memory.load(),
         )
         self._known_keys = KeyKeeper(memory, self.relay.poll_known_keys, forgets)
-        self.server = PeerServer(
-            PeerServerConfig(
-                host=network.host or config.listen.host,
-                port=network.port,
-                backend=config.listen.transport,
-                alpns=PEER_ALPNS if network.cpp_peers else (LAPS2.alpn,),
-                engine=EngineOptions(
-                    # Who is there is proved in the session, over the key of this certificate.
-                    tls=replace(certificate.tls, verify=False),
-                    datagram_size=config.listen.datagram_size,
-                ),
-                admission=mapping.admission_limits(config),
-            ),
-            self.relay,
-        )
+        self.server = PeerServer(peer_server_config(config, certificate), self.relay)
         self.server.on_turn = self._peer_turn
         self._nodes: dict[int, NodeId] = {}
         self._plans = PlanKeeper(
@@ -424,8 +405,3 @@ class NetworkPart(NetworkReadings):
 def _wall_us() -> int:
     """The time of day, as plans have it."""
     return time.time_ns() // 1000
-
-
-def _label(text: str) -> tuple[str, str]:
-    name, _, value = text.partition("=")
-    return name, value

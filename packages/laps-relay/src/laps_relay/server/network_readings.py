@@ -10,14 +10,15 @@ from laps_relay.admin.paging import LazyRows
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.network.views import AnnounceRow, FibRow, NodeRow, PeerRow, SetRow, SubscribeRow
 from laps_relay.peer_forwarding.forwarding import PeerPlaneCounters
-from laps_relay.policy import RulePolicy
-from laps_relay.policy.rules import Rules
-from laps_relay.policy.words import rules_in_words
+from laps_relay.peer_forwarding.traffic import Arrival, Departure
 from laps_relay.server.joined_edge import JoinedEdge
-from laps_relay.server.peer_server import PeerServer
+from laps_relay.server.membership import policy_in_words
 from laps_relay.telemetry.network_sampler import NetworkSample
+from laps_sdk.forwarding.samples import Samples
 from laps_sdk.peering.dialler import DialRow, Phase
+from laps_sdk.peering.server import PeerServer
 from laps_sdk.quic.base import ConnectionStats
+from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 
 __all__ = ["NetworkReadings"]
@@ -109,7 +110,21 @@ class NetworkReadings:
             for row in self.contacts()
         )
 
-    # Who is behind a session, for records
+    # For records
+
+    def key(self, name: FullTrackName) -> int:
+        """The full-name hash of a track."""
+        return self.relay.key(name)
+
+    def count_traffic(self, samples: Samples | None) -> None:
+        """Count what goes between relays from now on, and time what ``samples`` chooses."""
+        self.relay.plane.count_traffic()
+        if samples is not None:
+            self.relay.plane.time_objects(samples)
+
+    def take_traffic(self) -> tuple[list[Arrival], list[Departure]]:
+        """What came and what was sent since the last time."""
+        return self.relay.plane.take_traffic()
 
     def node_of(self, session: int) -> str | None:
         """The node that a peer's session is or was with."""
@@ -117,11 +132,7 @@ class NetworkReadings:
         return None if node is None else str(node)
 
     def guest_of(self, session: int) -> str | None:
-        """The Stub, or the Stub's parent, that a session of the Edge stands for; None: neither.
-
-        A Stub has no name in the network, so both have that of nobody: records of both ends of a
-        link must agree.
-        """
+        """The Stub or C++ relay that a session of the Edge stands for; None: neither."""
         node = None if self._guests is None else self._guests.node_of(session)
         return None if node is None else str(node)
 
@@ -135,6 +146,4 @@ class NetworkReadings:
     def policy(self) -> PolicyState:
         """The policy that is in force."""
         file = "" if self._policy_file is None else str(self._policy_file)
-        policy = self.relay.policy
-        rules = policy.rules if isinstance(policy, RulePolicy) else Rules()
-        return PolicyState(file=file, rules=rules_in_words(rules))
+        return PolicyState(file=file, rules=policy_in_words(self.relay.policy))

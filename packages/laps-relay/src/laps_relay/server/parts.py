@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from laps_relay.config import RelayConfig, mapping
 from laps_relay.config.model import check_admin_token
 from laps_relay.server.auth import AuthSettings, read_keys
 from laps_relay.server.certificates import Certificate
-from laps_relay.server.edge_server import EdgeServerConfig
 from laps_relay.telemetry.mlog import MlogWriter
 from laps_relay.telemetry.telemetry import TelemetrySettings, TelemetryWriter
+from laps_sdk.edge.server import EdgeServerConfig
+from laps_sdk.peering.server import PEER_ALPNS, PeerServerConfig
 from laps_sdk.quic.engine import EngineOptions
 from laps_sdk.tokens import Expectations, parse_scope
 from laps_wire.errors import LocalError
+from laps_wire.peering.session import LAPS2
 
 __all__ = [
     "StartError",
     "admin_token",
     "auth_settings",
     "mlog_writer",
+    "peer_server_config",
     "server_config",
     "telemetry_writer",
 ]
@@ -68,6 +72,23 @@ def server_config(config: RelayConfig, certificate: Certificate) -> EdgeServerCo
         egress=mapping.egress_limits(config),
         admission=mapping.admission_limits(config),
         setup_timeout=listen.setup_timeout,
+    )
+
+
+def peer_server_config(config: RelayConfig, certificate: Certificate) -> PeerServerConfig:
+    """How the peer port is made."""
+    network = config.network
+    return PeerServerConfig(
+        host=network.host or config.listen.host,
+        port=network.port,
+        backend=config.listen.transport,
+        alpns=PEER_ALPNS if network.cpp_peers else (LAPS2.alpn,),
+        engine=EngineOptions(
+            # Who is there is proved in the session, over the key of this certificate.
+            tls=replace(certificate.tls, verify=False),
+            datagram_size=config.listen.datagram_size,
+        ),
+        admission=mapping.admission_limits(config),
     )
 
 

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
 from laps_relay.admin.network_api import PlanState
-from laps_relay.network.steering.steering import NO_PLAN, Plan
+from laps_relay.network.settings import NO_PLAN, Plan
 from laps_relay.server.parts import StartError
 from laps_relay.server.plan_memory import Followed, PlanMemory
 from laps_wire.nodeid import NodeId

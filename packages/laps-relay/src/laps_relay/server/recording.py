@@ -6,9 +6,8 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from laps_relay.server.network_part import NetworkPart
 from laps_relay.telemetry.clients import Reports, cache_stat, player_report
 from laps_relay.telemetry.deliveries import delivery
 from laps_relay.telemetry.names import Names
@@ -24,6 +23,10 @@ from laps_sdk.quic.base import ConnectionStats
 from laps_wire.names import FullTrackName
 from laps_wire.reports import Playback, playback_of
 from laps_wire.telemetry import ClientReport, DeliverySample
+
+if TYPE_CHECKING:
+    from laps_relay.server.network_part import NetworkPart
+    from laps_relay.server.stub_part import StubPart
 
 __all__ = ["Recording"]
 
@@ -42,7 +45,7 @@ class Recording:
         relay: EdgeRelay,
         plane: Plane,
         names: Names,
-        network: Callable[[], NetworkPart | None],
+        network: Callable[[], NetworkPart | StubPart | None],
         clock: Callable[[], float],
         *,
         one_in: int = 0,
@@ -74,11 +77,9 @@ class Recording:
             self._samples = Samples(one_in, lambda name: int(self._text(name), 16))
             plane.time_objects(self._samples)
 
-    def attend(self, network: NetworkPart) -> None:
+    def attend(self, network: NetworkPart | StubPart) -> None:
         """The relay belongs to a network from now on."""
-        network.relay.plane.count_traffic()
-        if self._samples is not None:
-            network.relay.plane.time_objects(self._samples)
+        network.count_traffic(self._samples)
 
     async def record(self, connections: Mapping[int, ConnectionStats]) -> None:
         """Write a window, with turns of the loop in between; ``connections`` are clients'."""
@@ -125,7 +126,7 @@ class Recording:
         network = self._network()
         peer = _nobody if network is None else network.node_of
         guest = _nobody if network is None else network.guest_of
-        came, sent = ([], []) if network is None else network.relay.plane.take_traffic()
+        came, sent = ([], []) if network is None else network.take_traffic()
         bodies = self._deliveries(wall - now, peer, guest)
         waits: dict[Way, list[float]] = {}
         for _, body in bodies:
@@ -183,7 +184,7 @@ class Recording:
     def _text(self, name: FullTrackName) -> str:
         """A track as all relays of the network write it, those too that never see its name."""
         network = self._network()
-        return self._names.hashed(name) if network is None else hash_text(network.relay.key(name))
+        return self._names.hashed(name) if network is None else hash_text(network.key(name))
 
 
 def _nobody(session: int) -> str | None:  # noqa: ARG001 - a relay that is alone has no peers

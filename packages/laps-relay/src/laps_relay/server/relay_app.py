@@ -13,7 +13,7 @@ import socket
 import time
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from laps_relay.admin.relay_view import EdgeView
 from laps_relay.admin.server import AdminServer
@@ -21,10 +21,8 @@ from laps_relay.config import Loaded, RelayConfig, compare, mapping
 from laps_relay.server.admin_part import start_admin
 from laps_relay.server.auth import TokenAuthorizer
 from laps_relay.server.certificates import Certificate, obtain
-from laps_relay.server.edge_server import EdgeServer
 from laps_relay.server.leaving import Leaving
 from laps_relay.server.membership import key_ring, name_hasher, node_id_of, same_member
-from laps_relay.server.network_part import NetworkPart
 from laps_relay.server.parts import (
     StartError,
     admin_token,
@@ -42,11 +40,17 @@ from laps_relay.telemetry.names import Names
 from laps_sdk.edge.events import RelayEvent
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.reports import ReportDesk
+from laps_sdk.edge.server import EdgeServer
 from laps_sdk.errors import TransportError
 from laps_sdk.forwarding.plane import Plane
+from laps_sdk.peering.keys import PeerKeyRing
 from laps_wire.errors import LapsError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
+
+if TYPE_CHECKING:
+    from laps_relay.server.network_part import NetworkPart
+    from laps_relay.server.stub_part import StubPart
 
 __all__ = ["RelayApp"]
 
@@ -114,7 +118,7 @@ class RelayApp:
             before_metrics=lambda: self._watching.sample(telemetry=False),
         )
         self._happened: list[RelayEvent] = []
-        self.network: NetworkPart | None = None
+        self.network: NetworkPart | StubPart | None = None
         self._watching = Watching(
             logger,
             names,
@@ -140,9 +144,38 @@ class RelayApp:
         if not config.network.active:
             return
         self._keys = self._keys or key_ring(config)
-        self.network = NetworkPart(
+        if config.network.type == "stub":
+            self.network = self._make_stub(config, self._keys)
+        else:
+            self.network = self._make_network(config, self._keys)
+        self.view.node_id = str(self.network.relay.node_id)
+        self._watching.attend(self.network)
+
+    def _make_stub(self, config: RelayConfig, keys: PeerKeyRing) -> StubPart:
+        """The part of a Stub; it needs nothing of the network's core."""
+        from laps_relay.server.stub_part import StubPart  # noqa: PLC0415 - by type
+
+        return StubPart(
             config,
-            self._keys,
+            keys,
+            self.certificate,
+            self.server,
+            self._relay,
+            self._plane,
+            version=VERSION,
+            observe=self._watching.network_turn,
+            applied=self._watching.plan_applied,
+            forgets=self._forgets_keys,
+            hidden=self._hidden,
+        )
+
+    def _make_network(self, config: RelayConfig, keys: PeerKeyRing) -> NetworkPart:
+        """The part of every other relay; a Stub's process does not import its core."""
+        from laps_relay.server.network_part import NetworkPart  # noqa: PLC0415 - by type
+
+        network = NetworkPart(
+            config,
+            keys,
             self.certificate,
             version=VERSION,
             observe=self._watching.network_turn,
@@ -150,10 +183,9 @@ class RelayApp:
             forgets=self._forgets_keys,
             hidden=self._hidden,
         )
-        self.view.node_id = str(self.network.relay.node_id)
-        self._watching.attend(self.network)
         if config.network.takes_clients:
-            self.network.join(self.server, self._relay, self._plane, self.authorizer.guest)
+            network.join(self.server, self._relay, self._plane, self.authorizer.guest)
+        return network
 
     def _forgets_keys(self, reason: str) -> None:
         self.logger.warning(
@@ -262,7 +294,7 @@ class RelayApp:
             everywhere = self.server.address[0] in ("0.0.0.0", "::")  # noqa: S104 - compared
             self.network.takes_clients("" if everywhere else self.url)
 
-    def _show_proof(self, network: NetworkPart) -> None:
+    def _show_proof(self, network: NetworkPart | StubPart) -> None:
         """Say so if other relays will not believe who we are: else only they would."""
         is_stub = network.relay_type is RelayType.STUB  # which has no node id for others
         node = NodeId(0) if is_stub else network.node_id

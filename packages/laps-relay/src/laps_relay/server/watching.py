@@ -12,11 +12,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from laps_relay.admin.relay_view import EdgeView
 from laps_relay.network.events import NetworkEvent
-from laps_relay.server.edge_server import EdgeServer
-from laps_relay.server.network_part import NetworkPart
 from laps_relay.server.recording import Recording
 from laps_relay.telemetry.events import Observer
 from laps_relay.telemetry.logs import Logger
@@ -30,9 +29,14 @@ from laps_relay.telemetry.telemetry import TelemetryWriter
 from laps_sdk.edge.events import RelayEvent, SessionOpened
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.reports import ReportDesk
+from laps_sdk.edge.server import EdgeServer
 from laps_sdk.forwarding.plane import Plane
 from laps_sdk.quic.base import Connection
 from laps_wire.telemetry import PolicyApplied, TypeChange
+
+if TYPE_CHECKING:
+    from laps_relay.server.network_part import NetworkPart
+    from laps_relay.server.stub_part import StubPart
 
 __all__ = ["Watching"]
 
@@ -50,7 +54,7 @@ class Watching:
         *,
         server: EdgeServer,
         view: EdgeView,
-        network: Callable[[], NetworkPart | None],
+        network: Callable[[], NetworkPart | StubPart | None],
     ) -> None:
         """``network`` gives the relay's part in it, as it is at that moment."""
         self._logger = logger
@@ -93,7 +97,7 @@ class Watching:
         if self._telemetry is not None:
             self._telemetry.start()
 
-    def attend(self, network: NetworkPart) -> None:
+    def attend(self, network: NetworkPart | StubPart) -> None:
         """The relay belongs to a network from now on."""
         self._network_sampler = NetworkSampler(self._metrics, self._telemetry)
         if self._recording is not None:

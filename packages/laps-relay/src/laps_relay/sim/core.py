@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple, Protocol
 
-from laps_relay.network.shell import PeerRelay
 from laps_relay.policy.interface import Policy
+from laps_sdk.peering.shell import PeerRelay
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import AnnounceKind, Load, RelayType, SubscribeData

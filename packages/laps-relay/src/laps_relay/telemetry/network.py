@@ -23,6 +23,7 @@ from laps_relay.telemetry.network_records import (
 from laps_relay.telemetry.refusals import Refusals, advice
 from laps_relay.telemetry.rows import Carried, Fields, Row, TableObserver, row
 from laps_relay.telemetry.telemetry import TelemetryWriter
+from laps_sdk.peering import reports
 from laps_wire.telemetry import Body, PolicyChange, SessionOpen, safe_text
 
 __all__ = ["NetworkObserver"]
@@ -42,8 +43,8 @@ def _advised(code: int | None, reason: str) -> Fields:
 
 
 _TABLE: Mapping[type, Row] = {
-    core.PeerAdded: row(
-        core.PeerAdded,
+    reports.PeerAdded: row(
+        reports.PeerAdded,
         "info",
         "peer connected",
         lambda _names, e: {
@@ -58,8 +59,8 @@ _TABLE: Mapping[type, Row] = {
         },
         lambda m, e: m.peers_opened.labels(e.relay_type.name.lower()).inc(),
     ),
-    core.PeerGone: row(
-        core.PeerGone,
+    reports.PeerGone: row(
+        reports.PeerGone,
         "info",
         "peer gone",
         lambda _names, e: {
@@ -71,8 +72,8 @@ _TABLE: Mapping[type, Row] = {
         },
         lambda m, e: m.peers_closed.labels(f"{e.code:#x}").inc(),
     ),
-    core.PeerTurnedDown: row(
-        core.PeerTurnedDown,
+    reports.PeerTurnedDown: row(
+        reports.PeerTurnedDown,
         "warning",
         "peering refused",
         lambda _names, e: {
@@ -86,8 +87,8 @@ _TABLE: Mapping[type, Row] = {
         lambda m, e: m.peers_refused.labels(f"{e.code:#x}").inc(),
         about=lambda _e: None,
     ),
-    core.PeerFaulted: row(
-        core.PeerFaulted,
+    reports.PeerFaulted: row(
+        reports.PeerFaulted,
         "warning",
         "peer broke the protocol",
         lambda _names, e: {
@@ -98,8 +99,8 @@ _TABLE: Mapping[type, Row] = {
         },
         lambda m, e: m.peers_faulted.labels(f"{e.code:#x}").inc(),
     ),
-    core.PeerLeaving: row(
-        core.PeerLeaving,
+    reports.PeerLeaving: row(
+        reports.PeerLeaving,
         "info",
         "peer draining",
         lambda _names, e: {
@@ -109,14 +110,14 @@ _TABLE: Mapping[type, Row] = {
             "by_peer": e.by_peer,
         },
     ),
-    core.PeerStays: row(
-        core.PeerStays,
+    reports.PeerStays: row(
+        reports.PeerStays,
         "info",
         "peer stays",
         lambda _names, e: {"session": e.session, "node": str(e.node)},
     ),
-    core.Dialled: row(
-        core.Dialled,
+    reports.Dialled: row(
+        reports.Dialled,
         "debug",
         "dialling",
         lambda _names, e: {
@@ -144,8 +145,8 @@ _TABLE: Mapping[type, Row] = {
         "node gone",
         lambda _names, e: {"node": str(e.node), "reason": e.reason},
     ),
-    core.NodeSuspected: row(
-        core.NodeSuspected,
+    reports.NodeSuspected: row(
+        reports.NodeSuspected,
         "warning",
         "node information not believed",
         lambda _names, e: {"node": str(e.node), "peer": str(e.peer), "reason": e.reason},
@@ -211,8 +212,8 @@ _TABLE: Mapping[type, Row] = {
         lambda m, e: m.sets_refused.labels(e.code.name.lower()).inc(),
         about=lambda e: e.node,
     ),
-    core.KeyForgotten: row(
-        core.KeyForgotten,
+    reports.KeyForgotten: row(
+        reports.KeyForgotten,
         "warning",
         "key of a node forgotten",
         lambda _names, e: {"node": str(e.node)},
@@ -222,7 +223,7 @@ _TABLE: Mapping[type, Row] = {
 
 
 _UNREACHED: Final = row(
-    core.Dialled,
+    reports.Dialled,
     "warning",
     "relay not reached",
     lambda _names, e: {
@@ -254,12 +255,12 @@ class NetworkObserver(TableObserver[core.NetworkEvent]):
         """As the table says; what fails again and again is said once for each reason."""
         found = super().shown(event)
         match event:
-            case core.PeerAdded():
+            case reports.PeerAdded():
                 self._refusals.reached(event.contact)
-            case core.PeerTurnedDown() if event.contact:
+            case reports.PeerTurnedDown() if event.contact:
                 if not self._refusals.news(event.contact, event.reason):
                     return replace(found, level="debug")
-            case core.Dialled() if event.failed and not event.dynamic:
+            case reports.Dialled() if event.failed and not event.dynamic:
                 if self._refusals.news(event.contact, event.failed):
                     return _UNREACHED
         return found
@@ -278,7 +279,7 @@ class NetworkObserver(TableObserver[core.NetworkEvent]):
     def body(self, now: float, event: core.NetworkEvent, carried: Carried) -> Body | None:
         """What telemetry records: everything that comes, changes, goes or is refused."""
         match event:
-            case core.PeerAdded():
+            case reports.PeerAdded():
                 self.opened(now, event.session)
                 return SessionOpen(
                     session_id=peer_session(event.session),
@@ -288,7 +289,7 @@ class NetworkObserver(TableObserver[core.NetworkEvent]):
                     handshake_ms=event.handshake * 1000.0,
                     peer=str(event.node),
                 )
-            case core.PeerGone():
+            case reports.PeerGone():
                 closed = self.closed(
                     now,
                     event.session,

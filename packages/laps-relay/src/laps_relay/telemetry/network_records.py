@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from laps_relay.network import events as core
+from laps_sdk.peering import reports
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import AnnounceInfo, AnnounceKind
 from laps_wire.telemetry import (
@@ -61,9 +62,14 @@ def _phrase(text: str) -> str | None:
 def record_of(event: core.NetworkEvent) -> Body | None:
     """What telemetry records of an event that needs nothing else to be known."""
     match event:
-        case core.PeerTurnedDown() | core.PeerFaulted() | core.PeerLeaving() | core.Dialled():
+        case (
+            reports.PeerTurnedDown()
+            | reports.PeerFaulted()
+            | reports.PeerLeaving()
+            | reports.Dialled()
+        ):
             return _peer_body(event)
-        case core.NodeAdded() | core.NodeGone() | core.NodeSuspected():
+        case core.NodeAdded() | core.NodeGone() | reports.NodeSuspected():
             return _node_body(event)
         case (
             core.AnnounceAdded()
@@ -86,10 +92,10 @@ def record_of(event: core.NetworkEvent) -> Body | None:
 
 
 def _peer_body(
-    event: core.PeerTurnedDown | core.PeerFaulted | core.PeerLeaving | core.Dialled,
+    event: reports.PeerTurnedDown | reports.PeerFaulted | reports.PeerLeaving | reports.Dialled,
 ) -> Body | None:
     match event:
-        case core.PeerTurnedDown():
+        case reports.PeerTurnedDown():
             return PeerRefuse(
                 session_id=peer_session(event.session),
                 code=int(event.code),
@@ -97,21 +103,21 @@ def _peer_body(
                 peer=node_text(event.node),
                 contact=_phrase(event.contact),
             )
-        case core.PeerFaulted():
+        case reports.PeerFaulted():
             return PeerFault(
                 session_id=peer_session(event.session),
                 code=int(event.code),
                 reason=_phrase(event.reason),
                 peer=node_text(event.node),
             )
-        case core.PeerLeaving():
+        case reports.PeerLeaving():
             return PeerDrain(
                 session_id=peer_session(event.session),
                 peer=str(event.node),
                 by="remote" if event.by_peer else "local",
                 reason=_phrase(event.reason),
             )
-        case core.Dialled():
+        case reports.Dialled():
             if not event.failed:
                 return None
             return DialFail(
@@ -122,11 +128,11 @@ def _peer_body(
             )
 
 
-def _node_body(event: core.NodeAdded | core.NodeGone | core.NodeSuspected) -> Body:
+def _node_body(event: core.NodeAdded | core.NodeGone | reports.NodeSuspected) -> Body:
     match event:
         case core.NodeGone():
             return NodeWd(node_id=str(event.node), reason=event.reason)
-        case core.NodeSuspected():
+        case reports.NodeSuspected():
             return NodeSuspect(
                 node_id=str(event.node), peer=str(event.peer), reason=safe_text(event.reason)
             )

@@ -1,4 +1,7 @@
-"""Sessions, namespaces, tracks and requests: what the relay decides for MoQT clients."""
+"""Sessions, namespaces, tracks and requests: what the relay decides for MoQT clients.
+
+``server`` and ``port`` join the room with a UDP socket; all other modules do no I/O.
+"""
 
 from __future__ import annotations
 

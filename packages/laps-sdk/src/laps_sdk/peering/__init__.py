@@ -21,7 +21,10 @@ Modules, which may all be imported from outside:
 - ``links``: the table of connections. ``foreign_peers``: commands for a foreign peer's session.
 - ``admission``: the decisions of a handshake; only ``peers`` uses it.
 - ``events``: what ``Peers`` reports, ``Dial``, ``Refusal`` and the ``PeerAuthenticator`` interface.
+- ``reports``: what a relay says of its peers to logs and telemetry.
 - ``settings``, ``contacts``, ``rendezvous``: values that peers are offered, addresses, and hashing
   for choices that all relays make alike.
-- ``keys``: key files and X.509. Only this folder does I/O and reads a clock.
+- ``server``, ``port``: the peer port on a UDP socket, and one connection of it. ``shell``: what
+  they call on a relay.
+- ``keys``: key files and X.509. Only this folder, ``server`` and ``port`` do I/O and read a clock.
 """

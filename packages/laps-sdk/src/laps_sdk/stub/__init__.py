@@ -8,9 +8,12 @@ the nearest one; the others stand by::
                                               |-- StubFeeds: what is published, to each parent
                                               '-- Leaving: what a former parent still sends
 
+    shell: PeerServer ==== StubRelay: Peers, Dialler, Links ---- UplinkParent of each session
+
 Modules:
 
-- ``stub_uplink``: :class:`~laps_sdk.stub.stub_uplink.StubUplink`, the door of this room.
+- ``relay``: :class:`~laps_sdk.stub.relay.StubRelay`, what a shell drives: handshakes, dials, data.
+- ``stub_uplink``: :class:`~laps_sdk.stub.stub_uplink.StubUplink`, what joins parents and the Edge.
 - ``stub_feeds``, ``stub_leaving``: only ``stub_uplink`` uses them.
 
 The session with a parent is :class:`~laps_sdk.upstream.stub_link.StubLink`; the parent's end of it

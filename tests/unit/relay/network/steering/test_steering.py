@@ -8,15 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laps_relay.network.nodes.nib import Nib
-from laps_relay.network.settings import NetworkSettings
-from laps_relay.network.steering.steering import (
-    NO_PLAN,
-    LinkState,
-    Plan,
-    RegionChoice,
-    SteeredTrack,
-    Steering,
-)
+from laps_relay.network.settings import NO_PLAN, NetworkSettings, Plan
+from laps_relay.network.steering.steering import LinkState, RegionChoice, SteeredTrack, Steering
 from laps_relay.network.steering.via_choice import Choice, Pick
 from laps_relay.policy import OPEN_POLICY, RulePolicy
 from laps_relay.policy.interface import ClassLimits, Policy

@@ -27,13 +27,12 @@ Via is a peer and has advertised the target itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.nodes.path_finder import LinkState, PathFinder
 from laps_relay.network.nodes.selection import LOAD_WEIGHTS, Candidate
-from laps_relay.network.settings import NetworkSettings
+from laps_relay.network.settings import NO_PLAN, NetworkSettings, Plan
 from laps_relay.network.steering.dial_wishes import Need, Shortage, WishBook
 from laps_relay.network.steering.via_choice import (
     Choice,
@@ -50,10 +49,8 @@ from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import LoadClass, RelayType
 
 __all__ = [
-    "NO_PLAN",
     "Assignment",
     "LinkState",
-    "Plan",
     "RegionChoice",
     "SteeredTrack",
     "Steering",
@@ -98,28 +95,6 @@ class SteeredTrack:
         self.groups: dict[str, RegionChoice] = {}
         self.next_hop: Mapping[NodeId, NodeId] = {}
         """As last assigned."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """The Vias that a planner with a view of the whole network prefers."""
-
-    tracks: Mapping[tuple[int, str], NodeId] = field(default_factory=dict)
-    """By key and region."""
-    classes: Mapping[tuple[str, str], NodeId] = field(default_factory=dict)
-    """By class of service ("" for tracks without one) and region."""
-
-    def via(self, key: int, scope: str, region: str) -> NodeId | None:
-        """Return the Via for a track's copies towards a region; None if the plan names none.
-
-        An entry for the track counts more than one for its class.
-        """
-        found = self.tracks.get((key, region))
-        return self.classes.get((scope, region)) if found is None else found
-
-
-NO_PLAN: Final = Plan()
-"""The plan of a relay without a plan."""
 
 
 class Assignment(NamedTuple):
@@ -186,7 +161,7 @@ class Steering:
         self.look_again()
 
     def set_plan(self, plan: Plan) -> None:
-        """Another plan; :data:`~laps_relay.network.steering.steering.NO_PLAN` for none."""
+        """Another plan; :data:`~laps_relay.network.settings.NO_PLAN` for none."""
         self._plan = plan
         self.look_again()
 

@@ -585,6 +585,28 @@ class EdgeHost:
 
     # Building
 
+    def make_uplink(self, rng: random.Random, life: int) -> StubUplink:
+        """Make a Stub's way up; :meth:`attach_stub` opens it."""
+        self._life = life
+        uplink = _WatchedUplink(
+            self.relay,
+            self.plane,
+            HASHER,
+            session=BRIDGE,
+            epoch=life,
+            contexts=lambda: rng.randrange(1, 1 << 32),
+            clock=lambda: self.now,
+        )
+        uplink.host = self
+        self.up = uplink
+        return uplink
+
+    def attach_stub(self, against: Callable[[FullTrackName], str | None]) -> None:
+        """Join the uplink; ``against`` says what policy has against a track."""
+        self.relay.set_policy(against)
+        self._joined[BRIDGE] = self.up
+        self.up.open(self.now)
+
     def attach(self, core: NetworkRelay, rng: random.Random, life: int) -> None:
         """Give the core of one life of the process its local side."""
         self._core = core
@@ -592,23 +614,10 @@ class EdgeHost:
         # As a server does: the network is not asked about what is published at this very Edge.
         self.relay.set_policy(core.against)
         contexts: Callable[[], int] = lambda: rng.randrange(1, 1 << 32)  # noqa: E731
-        if self._stub:
-            uplink = _WatchedUplink(
-                self.relay,
-                self.plane,
-                HASHER,
-                session=BRIDGE,
-                epoch=self._life,
-                contexts=contexts,
-                clock=lambda: self.now,
-            )
-            uplink.host = self
-            self.up = uplink
-        else:
-            self.up = NetworkBridge(
-                self.relay, self.plane, core, HASHER, session=BRIDGE, clock=lambda: self.now
-            )
-            core.attach(self.up, self.up)
+        self.up = NetworkBridge(
+            self.relay, self.plane, core, HASHER, session=BRIDGE, clock=lambda: self.now
+        )
+        core.attach(self.up, self.up)
         self._joined[BRIDGE] = self.up
         self.up.open(self.now)
 
@@ -620,9 +629,6 @@ class EdgeHost:
     def _guest(
         self, now: float, link: Link, up: PeerUp, wire: ForeignPeerWire, contexts: Callable[[], int]
     ) -> ForeignPeer | None:
-        if isinstance(self.up, StubUplink):
-            node = up.node.node.node_id
-            return self.up.parent(now, wire, link.egress, node=node, srtt_us=link.srtt_us)
         if up.node.node.relay_type is not RelayType.STUB:
             return None
         number = self.number()

@@ -17,6 +17,7 @@ from laps_relay.sim.scenarios.narrow import offered_by
 from laps_relay.sim.scenarios.rules import Border, SimPolicy
 from laps_relay.sim.scenarios.scenario import PLANNED
 from laps_relay.sim.world.fault_scope import CONVERGED, exempt
+from laps_relay.sim.world.gauge import Gauge
 from laps_relay.sim.world.hostile import Hostile
 from laps_relay.sim.world.paths import connected_without, copies, sent_to, used_via, without_way
 from laps_relay.sim.world.restarts import Restarts
@@ -49,6 +50,7 @@ class Actions:
         "_publications",
         "_world",
         "done",
+        "gauge",
         "hostiles",
         "last",
         "restarts",
@@ -57,6 +59,9 @@ class Actions:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self.gauge = Gauge(world)
+        if world.scenario.gauged:
+            self.gauge.start()
         world.ledger.copies = partial(copies, world)
         self._lengths = world.rng.of("endless streams")
         self._publications: dict[str, list[tuple[str, Publication]]] = {}

@@ -1,18 +1,22 @@
-"""The real core in a simulated process."""
+"""The real core in a simulated process: a ``NetworkRelay``, or the ``StubRelay`` of a Stub."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 from laps_relay.network.relay import NetworkRelay
+from laps_relay.policy.interface import Policy
 from laps_relay.sim.clients.tracks import HASHER
 from laps_relay.sim.core import RelayCore, Tables
 from laps_relay.sim.net.keys import SimAuthenticator, fingerprint_of
-from laps_relay.sim.world.tables import RelayTables
+from laps_relay.sim.world.tables import RelayTables, StubTables
 from laps_relay.sim.world.world import RelayProcess, World
 from laps_sdk.peering.dialler import Contact
 from laps_sdk.peering.settings import Identity
+from laps_sdk.stub.relay import StubRelay
 from laps_wire.hashing import KeyedHasher
+from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import Mode, RelayType
 
 __all__ = ["network_relay"]
@@ -35,32 +39,69 @@ def network_relay(
         fingerprint=fingerprint,
     )
     settings = world.scenario.settings
+    authenticator = SimAuthenticator(fingerprint, world.holders)
+    policy = world.policy_of(process)
+    # Where credentials cover node ids nothing is kept, as by a relay with certificates.
+    known_keys = None if world.holders else process.known_keys
+    contacts = [
+        Contact(address=name, mode=_mode(world, name), parallel=world.scenario.parallel)
+        for name in process.links
+    ]
+    if process.edge is not None and spec.relay_type is RelayType.STUB:
+        stub = SimStub(
+            identity,
+            settings,
+            process.edge.make_uplink(rng, process.life),
+            hasher=hasher,
+            authenticator=authenticator,
+            challenge=lambda: rng.randbytes(32),
+            random=rng,
+            may_peer=policy.peer,
+            implementation="simulation",
+            known_keys=known_keys,
+        )
+        stub.policy = policy
+        process.edge.attach_stub(stub.against)
+        stub.set_contacts(world.clock.now, contacts)
+        # Its clients speak MoQT with its Edge: they give the core no commands.
+        return cast("RelayCore", stub), StubTables(stub)
     reflect = settings.reflect or spec.relay_type is not RelayType.VIA
     relay = NetworkRelay(
         identity,
         replace(settings, relay_type=spec.relay_type, reflect=reflect),
         hasher=hasher,
-        authenticator=SimAuthenticator(fingerprint, world.holders),
+        authenticator=authenticator,
         challenge=lambda: rng.randbytes(32),
         contexts=lambda: rng.randrange(1, 1 << 32),
         random=rng,
-        policy=world.policy_of(process),
+        policy=policy,
         implementation="simulation",
-        # Where credentials cover node ids nothing is kept, as by a relay with certificates.
-        known_keys=None if world.holders else process.known_keys,
+        known_keys=known_keys,
     )
     if process.edge is None:
         relay.attach(process.clients, process.clients)
     else:
         process.edge.attach(relay, rng, process.life)
-    relay.set_contacts(
-        world.clock.now,
-        [
-            Contact(address=name, mode=_mode(world, name), parallel=world.scenario.parallel)
-            for name in process.links
-        ],
-    )
+    relay.set_contacts(world.clock.now, contacts)
     return relay, RelayTables(relay, process)
+
+
+class SimStub(StubRelay):
+    """A Stub with a policy, which a server keeps beside it."""
+
+    __slots__ = ("policy",)
+
+    policy: Policy
+
+    def set_policy(self, now: float, policy: Policy) -> None:
+        """Another policy is in force from now on."""
+        self.policy = policy
+        self.set_peer_filter(now, policy.peer)
+
+    def against(self, name: FullTrackName) -> str | None:
+        """What policy has against a track for the Stub's clients."""
+        refusal = self.policy.want(name, self.info.node)
+        return None if refusal is None else refusal.reason
 
 
 def _mode(world: World, name: str) -> Mode:

@@ -7,12 +7,10 @@ loss and from what waits in the pipe. One long queue is no congestion; some in a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from laps_relay.sim.net.network import End
-
-if TYPE_CHECKING:
-    from laps_relay.sim.world.world import World
+from laps_relay.sim.world.world import World
 
 __all__ = ["LASTING", "LOOK", "Gauge"]
 

@@ -1,4 +1,4 @@
-"""Looking into a ``NetworkRelay``: what invariants are checked on.
+"""Looking into a ``NetworkRelay`` or a ``StubRelay``: what invariants are checked on.
 
 Checks see the tables that the relay itself uses, through the public names of its rooms.
 """
@@ -13,10 +13,11 @@ from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet
 from laps_relay.sim.core import Flow, SetOut
 from laps_relay.sim.world.world import RelayProcess
 from laps_sdk.peering.links import Link
+from laps_sdk.stub.relay import StubRelay
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo, RelayType
 
-__all__ = ["RelayTables"]
+__all__ = ["RelayTables", "StubTables"]
 
 
 def _controls(links: Sequence[Link]) -> bool:
@@ -172,7 +173,7 @@ class RelayTables:
             "responders": interests.responders,
             "discovered names": interests.names,
             "discovered announces": interests.announces,
-            "withheld subscribes": len(relay.withheld),
+            "withheld subscribes": len(relay.export_denied),
             "doubted entries": relay.announces.stale() + relay.subscribes.stale(),
             "sets that were told": len(relay.set_routing),
             "timers of sets": timers,
@@ -220,3 +221,83 @@ class RelayTables:
     def announce_sources(self) -> Sequence[tuple[NodeId, int]]:
         """(source, key) of all usable announces."""
         return [(entry.source, entry.full_name_hash) for entry in self._relay.announces.live()]
+
+
+class StubTables:
+    """The tables of one life of a Stub (``Tables``): it has none but its sessions and dials."""
+
+    __slots__ = ("_relay",)
+
+    def __init__(self, relay: StubRelay) -> None:
+        self._relay = relay
+
+    def nodes(self) -> Sequence[NodeId]:
+        """No node: a Stub has no node base."""
+        return ()
+
+    def next_hop(self, node: NodeId) -> NodeId | None:  # noqa: ARG002 - as of all relays
+        """No next hop."""
+        return None
+
+    def metric(self, node: NodeId) -> tuple[int, int] | None:  # noqa: ARG002 - as of all relays
+        """No path."""
+        return None
+
+    def ways(self, node: NodeId) -> Sequence[tuple[NodeId, Sequence[NodeId]]]:  # noqa: ARG002
+        """No path."""
+        return ()
+
+    def told(self) -> Sequence[tuple[NodeId, NodeId, Sequence[NodeId]]]:
+        """Nothing: parents hear of no node."""
+        return ()
+
+    def mentioned(self) -> AbstractSet[NodeId]:
+        """Nothing: parents hear of no node."""
+        return frozenset()
+
+    def peers(self) -> Sequence[NodeId]:
+        """Nobody: parents are no peers of the network."""
+        return ()
+
+    def sessions(self, node: NodeId) -> Sequence[int]:  # noqa: ARG002 - as of all relays
+        """No session with a peer of the network."""
+        return ()
+
+    def types(self) -> Sequence[tuple[NodeId, RelayType]]:
+        """No node."""
+        return ()
+
+    def controlled(self) -> bool:
+        """True: there is no peer."""
+        return True
+
+    def flows(self) -> Sequence[Flow]:
+        """No FIB."""
+        return ()
+
+    def targets(self, connection: int, sns_id: int) -> frozenset[NodeId] | None:  # noqa: ARG002
+        """No set."""
+        return None
+
+    def sizes(self) -> Mapping[str, int]:
+        """Entries of all tables that must be empty when nobody publishes or subscribes."""
+        relay = self._relay
+        wires, dials = relay.peers.forwarding_states(), relay.dialler.sizes()
+        early = [link.early for link in relay.links.by_session.values() if link.early is not None]
+        return {
+            "sets of sessions": sum(len(each.sender) + len(each.receiver) for each in wires),
+            "data of unknown sets": sum(len(each.unknown) for each in wires),
+            "early data": sum(each.pieces() for each in early),
+            "wishes": len(relay.dialler.wished()),
+            "sessions that nobody wants": dials.unwanted,
+            "dials": dials.dials,
+            "slots without a contact": dials.orphans,
+        }
+
+    def subscribe_sources(self) -> Sequence[tuple[NodeId, int]]:
+        """No subscribe of others."""
+        return ()
+
+    def announce_sources(self) -> Sequence[tuple[NodeId, int]]:
+        """No announce of others."""
+        return ()

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final, Protocol, TypeVar
 
 from laps_relay.network.drain_monitor import DrainMonitor, Standing
-from laps_relay.network.events import PeerAdded, PeerGone, RouteChanged
+from laps_relay.network.events import RouteChanged
 from laps_relay.network.relay import STAY_WAIT
 from laps_relay.policy.interface import Policy
 from laps_relay.policy.open_policy import OpenPolicy
@@ -28,9 +28,9 @@ from laps_relay.sim.scenarios.model import Scenario
 from laps_relay.sim.scenarios.policies import rule_policy
 from laps_relay.sim.scenarios.rules import SimPolicy
 from laps_relay.sim.scenarios.topology import LinkSpec, RelaySpec, light_delay
-from laps_relay.sim.world.drops import Drops, Seen, identify
-from laps_relay.sim.world.gauge import Gauge
+from laps_relay.sim.world.identify import Seen, identify
 from laps_sdk.peering.events import Dial
+from laps_sdk.peering.reports import PeerAdded, PeerGone
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
@@ -216,7 +216,7 @@ class RelayProcess:
             self._world.clock.at(when, self._look_out, departure, life, left)
             return
         if standing is Standing.LATE:
-            self._world.drops.late(self)
+            self._world.late(self)
         self._departure = None
         self._world.note(self.contact, "has drained:", standing.value)
         self.core.close_all(now)
@@ -435,15 +435,14 @@ class World:
     __slots__ = (
         "_builder",
         "_by_node",
+        "_late",
         "_stirred",
         "_story",
         "_tracks",
         "_watchers",
         "clock",
         "control_messages",
-        "drops",
         "ending",
-        "gauge",
         "holders",
         "hostiles",
         "ledger",
@@ -475,13 +474,8 @@ class World:
         )
         self.network.default = self._default_wire
         self.ledger.digest = self.network.digest
-        self.gauge = Gauge(self)
-        if scenario.gauged:
-            self.gauge.start()
         self.network.queue = scenario.queue
-        self.network.judge = self.drops = Drops(self)
         self.ledger.flight = scenario.flight
-        self.ledger.waiting = self.drops.waiting
         self.processes: dict[str, RelayProcess] = {}
         self._by_node: dict[NodeId, RelayProcess] = {}
         self.holders: dict[NodeId, bytes] = {}
@@ -508,6 +502,7 @@ class World:
         self._story: list[str] = []
         self._tracks: dict[int, str] = {}
         self._stirred: Callable[[], None] = lambda: None
+        self._late: Callable[[RelayProcess], None] = lambda _process: None
         self._watchers: dict[type, list[Callable[[RelayProcess, Any], None]]] = {}
 
         self._lay(scenario)
@@ -659,6 +654,14 @@ class World:
     def when_disturbed(self, call: Callable[[], None]) -> None:
         """Be told of that."""
         self._stirred = call
+
+    def late(self, process: RelayProcess) -> None:
+        """A relay that drains ends because its time is over."""
+        self._late(process)
+
+    def when_late(self, call: Callable[[RelayProcess], None]) -> None:
+        """Call ``call`` with each relay that has not drained in time, before it ends."""
+        self._late = call
 
     def watch(self, watcher: Callable[[RelayProcess, E], None], kind: type[E]) -> None:
         """Be told of events of one kind: there are many, and each is of use for few."""

@@ -20,8 +20,7 @@ from dataclasses import dataclass, field, replace
 from socket import socket
 from typing import Final
 
-from laps_relay.server.port import EdgePort
-from laps_relay.server.turns import Deaf, TurnServer
+from laps_sdk.edge.port import EdgePort
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.settings import SessionInfo
 from laps_sdk.forwarding.interfaces import ForwardingPlane
@@ -31,6 +30,7 @@ from laps_sdk.quic.endpoint import Backend, open_endpoint
 from laps_sdk.quic.engine import EngineOptions
 from laps_sdk.quic.memory.network import MemoryNetwork
 from laps_sdk.quic.moqt import DRAFTS, MoqtPeer
+from laps_sdk.quic.turns import Deaf, TurnServer
 from laps_wire.moqt.codepoints import SessionCode
 from laps_wire.moqt.session import SessionLimits
 from laps_wire.moqt.setup import SetupOptions

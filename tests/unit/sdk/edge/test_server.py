@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from laps_relay.server.edge_server import EdgeServer, EdgeServerConfig
 from laps_sdk.edge.relay import EdgeRelay
+from laps_sdk.edge.server import EdgeServer, EdgeServerConfig
 from laps_sdk.edge.settings import EdgeSettings
 from laps_sdk.forwarding.plane import Plane
 from laps_sdk.quic.base import Connection, Handler

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from laps_relay.server.peer_server import PEER_ALPNS, PeerServer, PeerServerConfig
 from laps_sdk.peering.dialler import Contact
 from laps_sdk.peering.events import PeerDown
+from laps_sdk.peering.server import PEER_ALPNS, PeerServer, PeerServerConfig
 from laps_sdk.quic.endpoint import open_endpoint
 from laps_sdk.quic.engine import EngineOptions
 from laps_sdk.quic.memory.network import MemoryNetwork

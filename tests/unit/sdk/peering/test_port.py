@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from laps_relay.server import peer_port
-from laps_relay.server.peer_port import PeerPort
+from laps_sdk.peering import port
 from laps_sdk.peering.events import Dial
+from laps_sdk.peering.port import PeerPort
 from laps_sdk.quic.base import ConnectionStats
 from laps_sdk.quic.events import (
     Closed,
@@ -204,7 +204,7 @@ def test_a_close_waits_for_nothing() -> None:
 
 
 def test_old_streams_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer_port, "MAX_OLD_STREAMS", 2)
+    monkeypatch.setattr(port, "MAX_OLD_STREAMS", 2)
     rig = Rig()
     rig.port.carry_out([ControlData(stream_id, b"x") for stream_id in (0, 4, 8)])
     assert sorted(rig.port._control) == [4, 8]
@@ -226,7 +226,7 @@ def test_messages_for_a_cpp_relay_leave_one_by_one() -> None:
     rig.port.carry_out(alone(b"4"))
     rig.port.send_alone()
     assert rig.stream(0).written == b"1"
-    assert rig.owner.later[-1] == (peer_port.ALONE_RETRY, rig.port)
+    assert rig.owner.later[-1] == (port.ALONE_RETRY, rig.port)
     rig.stream(0).queued_bytes = 0
     for expected in (b"12", b"123", b"1234", b"1234"):
         rig.port.send_alone()
@@ -251,7 +251,7 @@ def test_what_waits_ends_with_the_connection() -> None:
 
 
 def test_who_does_not_take_what_waits_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer_port, "MAX_ALONE_BYTES", 5)
+    monkeypatch.setattr(port, "MAX_ALONE_BYTES", 5)
     rig = Rig()
     rig.port.carry_out(alone(b"12", b"345", b"67"))
     assert rig.connection.closes == []

@@ -20,17 +20,17 @@ from dataclasses import dataclass, field, replace
 from socket import socket
 from typing import Final
 
-from laps_relay.network.shell import PeerRelay
-from laps_relay.server.peer_port import PeerPort
-from laps_relay.server.turns import Deaf, TurnServer
 from laps_sdk.errors import ConnectError
 from laps_sdk.peering.contacts import ContactError, parse_contact
 from laps_sdk.peering.events import Dial
+from laps_sdk.peering.port import PeerPort
+from laps_sdk.peering.shell import PeerRelay
 from laps_sdk.quic.admission import AdmissionLimits
 from laps_sdk.quic.base import Connection, ConnectionLimits, EgressLimits, Handler
 from laps_sdk.quic.endpoint import Backend, Endpoint, open_endpoint
 from laps_sdk.quic.engine import EngineOptions
 from laps_sdk.quic.memory.network import MemoryNetwork
+from laps_sdk.quic.turns import Deaf, TurnServer
 from laps_wire.peering.errors import CloseCode
 from laps_wire.peering.session import CPP_16, LAPS2
 

@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, Protocol, cast
 
-from laps_relay.network.shell import PeerRelay
 from laps_sdk.errors import StreamLimitError
 from laps_sdk.forwarding.interfaces import OutStream as PlaneStream
 from laps_sdk.peering.events import Dial
+from laps_sdk.peering.shell import PeerRelay
 from laps_sdk.quic.base import Connection, ConnectionStats, OutStream
 from laps_sdk.quic.events import (
     Closed,
