@@ -102,7 +102,8 @@ def subscribed(region: str) -> SubscribeInfo:
     """What the relay C, which calls its region so, says when its clients want the track."""
     rig = Rig()
     identity = replace(IDENTITY, region=region)
-    wants = Wants(identity, SETTINGS, HASHER, rig, Discovery(identity.node_id, HASHER, rig))
+    discovery = Discovery(identity.node_id, HASHER)
+    wants = Wants(identity, SETTINGS, HASHER, discovery, **rig.wanting())
     wants.want(0.0, TRACK, NO_DATA)
     (entry,) = rig.subscribes.live()
     return replace(entry, source=C.node_id)

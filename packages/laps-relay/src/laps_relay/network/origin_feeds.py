@@ -48,20 +48,18 @@ class OriginFeeds:
         self,
         *,
         plane: PeerPlane,
-        sets: Sets,
         steering: Steering,
-        interests: Interests,
         contexts: Callable[[], int],
         policy: Policy,
     ) -> None:
         """``contexts`` returns 32 random bits that are not 0."""
         self._plane = plane
-        self._sets = sets
         self._steering = steering
-        self._interests = interests
         self._contexts = contexts
         self.policy = policy
         """The policy in force."""
+        self._sets: Sets
+        self._interests: Interests
         self._local: LocalSide | None = None
         self._feeds: dict[int, NetworkFeed] = {}
         self._next = 1
@@ -70,6 +68,11 @@ class OriginFeeds:
     def __len__(self) -> int:
         """How many feeds are open."""
         return len(self._feeds)
+
+    def connect(self, sets: Sets, interests: Interests) -> None:
+        """Set the rooms that are built on this one; called once, before any track is pulled."""
+        self._sets = sets
+        self._interests = interests
 
     def attach(self, local: LocalSide) -> None:
         """Connect our own clients."""

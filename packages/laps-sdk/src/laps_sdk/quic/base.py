@@ -26,9 +26,9 @@ by the server; bit 1: unidirectional.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from laps_sdk.quic.events import Event
 
@@ -303,7 +303,10 @@ class Connection(ABC):
 
 
 class Handler(Protocol):
-    """What stands above a connection."""
+    """The application of a connection.
+
+    ``moqt.MoqtPeer``, the HTTP/3 peers of ``webtransport`` and ``peering.port`` implement it.
+    """
 
     def handle_events(self, events: Sequence[Event]) -> None:
         """Everything that happened on the connection in this turn, in order.
@@ -313,11 +316,8 @@ class Handler(Protocol):
         """
 
 
-class Listener(Protocol):
-    """What an endpoint that listens calls for each new connection."""
+Listener: TypeAlias = Callable[[Connection], Handler]
+"""Returns the handler of a new connection; ``Connected`` is the first event that it gets.
 
-    def __call__(self, connection: Connection) -> Handler:
-        """Called when the handshake is complete (and the WebTransport request accepted).
-
-        ``Connected`` is the first event of the handler that it gives.
-        """
+It is called when the handshake is complete and, on WebTransport, the request was accepted.
+"""

@@ -10,6 +10,7 @@ from typing import Final
 
 from laps_sdk.errors import ConnectError
 from laps_sdk.quic.base import Address, Connection, Handler, Listener
+from laps_sdk.quic.connection import QuicTransportConnection
 from laps_sdk.quic.dispatch import Dispatcher
 from laps_sdk.quic.engine import Engine
 from laps_sdk.quic.events import Closed
@@ -125,7 +126,7 @@ class _Attempt:
         self._target = target
         self._server_name = server_name
         self._alpn = alpn
-        self._connection: Connection | None = None
+        self._connection: QuicTransportConnection | None = None
         self._done = False
 
     async def raw(self, listener: Listener) -> Connection:
@@ -178,7 +179,7 @@ class _Attempt:
     def end(self) -> None:
         """Close what nobody waits for any more."""
         if not self._done and self._connection is not None:
-            self._dispatcher.give_up(self._connection)  # type: ignore[arg-type]  # it made it
+            self._dispatcher.give_up(self._connection)
 
 
 def _explain(event: Closed, alpn: Sequence[str]) -> str:

@@ -82,7 +82,10 @@ class EngineOptions:
 
 
 class EngineConnection(Protocol):
-    """One connection of a library. Calls on finished streams or closed connections do nothing."""
+    """One connection of an engine: ``LibraryConnection`` or ``MemoryConnection``.
+
+    Calls on finished streams and on closed connections do nothing.
+    """
 
     # From the endpoint
 
@@ -212,7 +215,7 @@ class EngineConnection(Protocol):
 
 
 class Engine(Protocol):
-    """A QUIC library, set up for one endpoint."""
+    """A QUIC library set up for one endpoint: ``LibraryEngine`` or ``MemoryEngine``."""
 
     name: str
     """What ``--transport`` calls it."""

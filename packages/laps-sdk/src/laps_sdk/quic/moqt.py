@@ -60,7 +60,10 @@ StreamAction: TypeAlias = OpenStream | SendData | ResetStream | StopAction
 
 
 class MoqtApplication(Protocol):
-    """What stands above a MoQT session. Calls come in the order in which things happened."""
+    """The application of a MoQT session: ``client.link``, ``edge.port``, or ``testing``.
+
+    Calls come in the order in which things happened.
+    """
 
     def session_event(self, peer: MoqtPeer, event: SessionEvent) -> None:
         """Something happened in the session; never ``DataStreamOpened``."""

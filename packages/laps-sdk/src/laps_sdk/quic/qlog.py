@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 from laps_wire.errors import LocalError
 
@@ -26,17 +27,14 @@ class QlogError(LocalError, ValueError):
 
 
 class Trace(Protocol):
-    """A trace of either library."""
+    """A trace of one connection: ``QuicLoggerTrace`` of aioquic, or that of qh3."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The trace as qlog's JSON has it."""
+        """Return the trace as a JSON object of qlog."""
 
 
-class TraceFactory(Protocol):
-    """What makes a trace of a library."""
-
-    def __call__(self, *, is_client: bool, odcid: bytes) -> Trace:
-        """Begin a trace for the connection whose first destination id this is."""
+TraceFactory: TypeAlias = Callable[[bool, bytes], Trace]
+"""Begins a trace; called with ``is_client`` and the connection's first destination id."""
 
 
 class QlogWriter:
@@ -73,7 +71,7 @@ class QlogWriter:
 
     def start_trace(self, is_client: bool, odcid: bytes) -> Trace | None:
         """Begin a trace, or not."""
-        return self._factory(is_client=is_client, odcid=odcid) if self.sampled(odcid) else None
+        return self._factory(is_client, odcid) if self.sampled(odcid) else None
 
     def end_trace(self, trace: Trace) -> None:
         """Write a trace. A full disk must not end other connections: it is counted."""

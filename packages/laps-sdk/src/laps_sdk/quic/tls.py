@@ -21,6 +21,7 @@ from typing import Final, TypeAlias
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from laps_sdk.quic.engine import Tls
@@ -270,11 +271,10 @@ def _parse_key(pem: bytes, path: str) -> PrivateKey:
     return key
 
 
-def _public_bytes(key: object) -> bytes:
-    encoded: bytes = key.public_bytes(  # type: ignore[attr-defined]  # all public keys have it
+def _public_bytes(key: CertificatePublicKeyTypes) -> bytes:
+    return key.public_bytes(
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     )
-    return encoded
 
 
 def _key_pem(key: PrivateKey) -> bytes:

@@ -49,7 +49,7 @@ _Sockaddr = tuple[str, int] | tuple[str, int, int, int]
 
 
 class DatagramPort(Protocol):
-    """What an endpoint sends through and receives from: a socket, or its stand-in for tests."""
+    """What an endpoint sends through and receives from: ``UdpPort`` or ``MemoryPort``."""
 
     address: Address
 

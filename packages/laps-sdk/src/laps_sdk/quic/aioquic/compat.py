@@ -64,15 +64,14 @@ from aioquic.quic.stream import QuicStream
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from laps_sdk.errors import TransportError
+from laps_sdk.quic import library
 from laps_sdk.quic.aioquic.path_mtu import BASE_SIZE
 from laps_sdk.quic.base import Address, ConnectionLimits
 from laps_sdk.quic.library import watch_handshake
-from laps_sdk.quic.qlog import MAX_EVENTS
 
 __all__ = [
     "BURST",
     "CONGESTION_CONTROL",
-    "BoundedTrace",
     "BurstPacer",
     "CountingReno",
     "Tuned",
@@ -144,12 +143,7 @@ def missing_names() -> list[str]:
         "tls.Context": tls.Context(is_client=True),
         "QuicLoggerTrace": QuicLoggerTrace(is_client=True, odcid=b""),
     }
-    return [
-        f"{owner}.{name}"
-        for owner, names in _NAMES.items()
-        for name in names
-        if not hasattr(samples[owner], name)
-    ]
+    return library.missing_names(_NAMES, samples)
 
 
 def check() -> None:
@@ -165,14 +159,6 @@ def check() -> None:
 check()
 
 
-class BoundedTrace(QuicLoggerTrace):
-    """A qlog trace that keeps its newest events."""
-
-    def __init__(self, *, is_client: bool, odcid: bytes) -> None:
-        super().__init__(is_client=is_client, odcid=odcid)
-        self._events = deque(maxlen=MAX_EVENTS)
-
-
 class BurstPacer(QuicPacketPacer):
     """A token bucket of :data:`BURST` packets."""
 
@@ -182,8 +168,12 @@ class BurstPacer(QuicPacketPacer):
         if self.packet_time is not None:
             self.bucket_max = BURST * self.packet_time
 
-    def next_send_time(self, now: float) -> float | None:  # type: ignore[override]
-        """When to go on if the bucket is empty; None if it is not (aioquic's hint lacks None)."""
+    def next_send_time(self, now: float) -> float:
+        """Return :meth:`pause_end` to aioquic, whose own annotation lacks the None."""
+        return cast("float", self.pause_end(now))
+
+    def pause_end(self, now: float) -> float | None:
+        """Return when to send again if the bucket is empty; None if it is not."""
         if self.packet_time is None:
             return None
         self.update_bucket(now=now)

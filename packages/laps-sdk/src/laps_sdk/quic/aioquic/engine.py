@@ -14,8 +14,9 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from aioquic.quic import events
 from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.logger import QuicLoggerTrace
 
-from laps_sdk.quic.aioquic.compat import CONGESTION_CONTROL, BoundedTrace, Tuned
+from laps_sdk.quic.aioquic.compat import CONGESTION_CONTROL, Tuned
 from laps_sdk.quic.aioquic.path_mtu import BASE_SIZE, PathMtu
 from laps_sdk.quic.base import Address
 from laps_sdk.quic.engine import EngineConnection, EngineOptions, EngineStats
@@ -235,7 +236,7 @@ class AioquicEngine(LibraryEngine[Tuned]):
         self.name = "aioquic" if fast else "aioquic-stock"
         self.fast = quic is not None
         """Whether the fast path is in use."""
-        super().__init__(options, BoundedTrace)
+        super().__init__(options, QuicLoggerTrace)
 
     def _configuration(self, **common: Any) -> QuicConfiguration:
         return QuicConfiguration(

@@ -23,14 +23,13 @@ from __future__ import annotations
 
 import hmac
 import logging
-from collections import deque
 from importlib.metadata import version
 from typing import Any, Final, cast
 
 from laps_sdk.errors import TransportError
+from laps_sdk.quic import library
 from laps_sdk.quic.base import Address
 from laps_sdk.quic.library import watch_handshake
-from laps_sdk.quic.qlog import MAX_EVENTS
 
 try:
     from qh3 import tls
@@ -47,10 +46,10 @@ except ImportError as error:
     ) from error
 
 __all__ = [
-    "BoundedTrace",
     "Guarded",
     "QuicConfiguration",
     "QuicConnectionError",
+    "QuicLoggerTrace",
     "check",
     "events",
     "missing_names",
@@ -90,14 +89,6 @@ def _not_routine(record: logging.LogRecord) -> bool:
 
 # Every close by a peer is a warning for qh3; a server's log would be full of them.
 logging.getLogger("quic").addFilter(_not_routine)
-
-
-class BoundedTrace(QuicLoggerTrace):
-    """A qlog trace that keeps its newest events."""
-
-    def __init__(self, *, is_client: bool, odcid: bytes) -> None:
-        super().__init__(is_client=is_client, odcid=odcid)
-        self._events = deque(maxlen=MAX_EVENTS)
 
 
 class Guarded(QuicConnection):
@@ -327,12 +318,7 @@ def missing_names() -> list[str]:
         "tls.Context": tls.Context,
         "QuicLoggerTrace": QuicLoggerTrace(is_client=True, odcid=b""),
     }
-    return [
-        f"{owner}.{name}"
-        for owner, names in _NAMES.items()
-        for name in names
-        if not hasattr(samples[owner], name)
-    ]
+    return library.missing_names(_NAMES, samples)
 
 
 def check() -> None:

@@ -19,10 +19,10 @@ from laps_sdk.quic.library import (
     Setup,
 )
 from laps_sdk.quic.qh3.compat import (
-    BoundedTrace,
     Guarded,
     QuicConfiguration,
     QuicConnectionError,
+    QuicLoggerTrace,
     events,
 )
 from laps_sdk.quic.tls import ServerCertificate
@@ -147,7 +147,7 @@ class Qh3Engine(LibraryEngine[Guarded]):
     """qh3 counts amplification wrongly, so every client must be sent a Retry."""
 
     def __init__(self, options: EngineOptions) -> None:
-        super().__init__(options, BoundedTrace)
+        super().__init__(options, QuicLoggerTrace)
 
     def _configuration(self, **common: Any) -> QuicConfiguration:
         size = self._options.datagram_size

@@ -169,15 +169,14 @@ class H3Client(H3Peer):
             named = "none" if response.protocol is None else ascii(response.protocol)
             self._give_up(f"it accepted the session, but wt-protocol names {named}")
         elif self._request is not None:
-            session = WebTransportConnection(
-                self.connection,
-                self,
+            session = self._establish(
+                self._request,
+                self._reader,
                 session_id=stream_id,
                 protocol=response.protocol or "",
                 authority=self._authority,
                 path=self._path,
             )
-            self._establish(session, self._request, self._reader)
             if not self.established.done():
                 self.established.set_result(session)
 

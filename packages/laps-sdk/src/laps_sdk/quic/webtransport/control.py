@@ -118,6 +118,11 @@ class CriticalStreams:
     def __contains__(self, stream_id: int) -> bool:
         return stream_id in self._kinds
 
+    @property
+    def takes_datagrams(self) -> bool:
+        """Whether the peer's SETTINGS allow HTTP datagrams (RFC 9297, 2.1.1)."""
+        return self.settings is not None and self.settings.get(Setting.H3_DATAGRAM) == 1
+
     def open(self, stream_id: int, kind: StreamType) -> None:
         """A stream says that it is one of them."""
         if kind in self._kinds.values():

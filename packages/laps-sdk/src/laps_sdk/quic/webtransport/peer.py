@@ -49,7 +49,6 @@ from laps_sdk.quic.webtransport.codepoints import (
     FrameType,
     H3Code,
     H3Error,
-    Setting,
     StreamType,
     from_http_code,
 )
@@ -429,9 +428,26 @@ class H3Peer(ABC):
             self._out.append(DatagramReceived(data[pos:]))
 
     def _establish(
-        self, session: WebTransportConnection, stream: OutStream, reader: RecordReader
-    ) -> None:
-        """The session stands: tell its listener, and what came before it."""
+        self,
+        stream: OutStream,
+        reader: RecordReader,
+        *,
+        session_id: int,
+        protocol: str,
+        authority: str,
+        path: str,
+    ) -> WebTransportConnection:
+        """Make the session, and report to its listener what arrived before it."""
+        session = WebTransportConnection(
+            self.connection,
+            critical=self._critical_in,
+            incoming=self._flowing,
+            on_close=self._close_session,
+            session_id=session_id,
+            protocol=protocol,
+            authority=authority,
+            path=path,
+        )
         self._session, self._connect_stream, self._connect_reader = session, stream, reader
         self._prefix = encode_quic(session.session_id >> 2)
         self._handler = self._listener(session)
@@ -441,6 +457,7 @@ class H3Peer(ABC):
         self._flowing |= going_on
         for stream_id in strangers:
             self._refuse_stream(stream_id, H3Code.WT_BUFFERED_STREAM_REJECTED)
+        return session
 
     def _session_data(self, data: bytes, fin: bool) -> None:
         """More of the CONNECT stream."""
@@ -481,22 +498,7 @@ class H3Peer(ABC):
         else:
             self._linger_on()
 
-    # For the session (SessionOwner)
-
-    @property
-    def takes_datagrams(self) -> bool:
-        """Whether the peer's SETTINGS allow HTTP datagrams (RFC 9297, 2.1.1)."""
-        return (self.settings or {}).get(Setting.H3_DATAGRAM) == 1
-
-    def session_stream_opened(self, stream_id: int) -> None:
-        """What arrives on this bidirectional stream is the session's."""
-        self._flowing.add(stream_id)
-
-    def session_stream_stopped(self, stream_id: int) -> None:
-        """Nothing more is told of this stream."""
-        self._flowing.discard(stream_id)
-
-    def close_session(self, code: int, reason: str) -> None:
+    def _close_session(self, code: int, reason: str) -> None:
         """End the session from our side; the module says how."""
         session, stream = self._session, self._connect_stream
         if session is None or stream is None or session.closed:

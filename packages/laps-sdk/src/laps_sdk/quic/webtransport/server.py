@@ -17,7 +17,6 @@ from typing import Final
 from laps_sdk.quic.base import Connection, Handler, Listener
 from laps_sdk.quic.events import Closed
 from laps_sdk.quic.webtransport.codepoints import FrameType, H3Code, H3Error
-from laps_sdk.quic.webtransport.connection import WebTransportConnection
 from laps_sdk.quic.webtransport.fields import (
     PROTOCOL,
     Field,
@@ -59,7 +58,7 @@ class _H3Server(H3Peer):
         pass
 
     def _settings_arrived(self) -> None:
-        pass  # read where they matter: takes_datagrams
+        pass  # the session reads them when it sends datagrams
 
     def _streams_available(self) -> None:
         pass
@@ -134,15 +133,14 @@ class _H3Server(H3Peer):
             fields.append((b"sec-webtransport-http3-draft", b"draft02"))
         stream = self.connection.reply_stream(stream_id)
         stream.write(encode_record(FrameType.HEADERS, self.coder.encode(stream_id, fields)))
-        session = WebTransportConnection(
-            self.connection,
-            self,
+        self._establish(
+            stream,
+            self._requests.pop(stream_id),
             session_id=stream_id,
             protocol=protocol,
             authority=request.authority,
             path=request.path,
         )
-        self._establish(session, stream, self._requests.pop(stream_id))
 
     def _respond(self, stream_id: int, request: Request, status: int, text: str, fin: bool) -> None:
         """Answer with a short text and be done with the request."""

@@ -438,7 +438,7 @@ class FastQuicConnection(QuicConnection):
         if (ready or datagrams or limits_due) and window - overhead >= min(_SMALLEST_CUT, capacity):
             # Held back by pacing: when to go on. By the size of a burst: at once. If it was the
             # window, an ACK or a timer of loss recovery comes first.
-            self._pacing_at = pacer.next_send_time(now)
+            self._pacing_at = pacer.pause_end(now)
             if self._pacing_at is None and len(payloads) >= BURST:
                 self._pacing_at = now
         return self._finish(now, payloads, packets) if payloads else []

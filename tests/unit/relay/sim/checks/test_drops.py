@@ -12,7 +12,7 @@ from laps_relay.sim.runner import Outcome, simulate
 from laps_relay.sim.scenarios.narrow import NARROW
 from laps_relay.sim.scenarios.scenario import scenario
 from laps_relay.sim.world.build import network_relay
-from laps_relay.sim.world.drops import Seen, identify
+from laps_relay.sim.world.identify import Seen, identify
 from laps_wire.peering.laps2 import DataHeader, DataKind, encode_data_header
 
 
