@@ -46,7 +46,7 @@ def test_without_cwt_one_line_says_what_to_install(
     key: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(tokens, "mint", raising=False)
-    monkeypatch.delitem(sys.modules, "laps_sdk.tokens.minting", raising=False)
+    monkeypatch.delitem(sys.modules, "laps_sdk.tokens.signing", raising=False)
     monkeypatch.setitem(sys.modules, "cwt", None)
     ended = run("mint", "-k", key, "-s", "all:*")
     assert (ended.exit_code, ended.stdout) == (1, "")

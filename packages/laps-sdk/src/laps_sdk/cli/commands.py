@@ -9,12 +9,10 @@ from typing import Annotated
 import typer
 
 from laps_sdk.cli.bench import bench
-from laps_sdk.cli.doctor import doctor
-from laps_sdk.cli.fetch import fetch
+from laps_sdk.cli.doctor import doctor, ping
 from laps_sdk.cli.ls import ls
-from laps_sdk.cli.ping import ping
 from laps_sdk.cli.pub import pub
-from laps_sdk.cli.sub import sub
+from laps_sdk.cli.sub import fetch, sub
 from laps_sdk.cli.token import app as token_app
 from laps_sdk.cli.top import top
 

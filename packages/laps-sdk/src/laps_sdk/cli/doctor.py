@@ -1,25 +1,29 @@
-"""``laps doctor``: what this machine has, whether the relay can be reached, what to do if not."""
+"""``laps ping`` and ``laps doctor``: check a relay, and what this machine needs to reach it."""
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import importlib.metadata
 import importlib.util
 import platform
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from typing import Annotated, Final, NamedTuple
 
 import typer
 
-from laps_sdk.cli.options import AsJson, Link, dials
+from laps_sdk.cli.options import AsJson, Link, Quiet, dials
 from laps_sdk.cli.output import FAILED, Voice, advice_for, run
 from laps_sdk.client.dial import state_directory
+from laps_sdk.errors import RequestRefusedError
 from laps_sdk.uri import DEFAULT_PORT, parse_address
 from laps_wire.errors import LapsError
+from laps_wire.names import FullTrackName, Namespace
 
-__all__ = ["doctor"]
+__all__ = ["doctor", "ping"]
 
 
 class Finding(NamedTuple):
@@ -114,3 +118,66 @@ async def _dial(link: Link) -> Finding:
             return Finding("relay", True, f"{link.url}: {name}, {session.draft}{shown}")
     except LapsError as error:
         return Finding("relay", False, str(error), advice_for(error))
+
+
+_NOBODY = FullTrackName(Namespace((b"laps-ping",)), b"nobody")
+"""A track that nobody publishes: asking for its status makes the relay answer."""
+
+
+@dials
+def ping(
+    link: Link,
+    *,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many requests.")] = 4,
+    interval: Annotated[
+        float,
+        typer.Option("--interval", "-i", min=0.0, metavar="SECONDS", help="Between two requests."),
+    ] = 0.2,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Connect, and measure how long the relay takes to answer a request."""
+    voice = Voice(as_json=as_json, quiet=quiet)
+
+    async def work() -> None:
+        began = time.perf_counter()
+        async with link.session() as session:
+            connected = time.perf_counter() - began
+            if voice.as_json:
+                voice.record(
+                    {
+                        "connected_ms": round(connected * 1000, 3),
+                        "draft": session.draft,
+                        "relay": session.relay,
+                    }
+                )
+            else:
+                voice.line(
+                    f"connected in {connected * 1000:.1f} ms: {session.draft}, "
+                    f"{session.relay or 'a relay that does not say its name'}"
+                )
+            for number in range(count):
+                if number:
+                    await asyncio.sleep(interval)
+                began = time.perf_counter()
+                try:
+                    await session.track_status(_NOBODY)
+                    answer = "OK"
+                except RequestRefusedError as refusal:
+                    answer = refusal.code_name
+                took = time.perf_counter() - began
+                rtt = session.rtt
+                if voice.as_json:
+                    voice.record(
+                        {
+                            "request": number,
+                            "answer_ms": round(took * 1000, 3),
+                            "answer": answer,
+                            "srtt_ms": None if rtt is None else round(rtt * 1000, 3),
+                        }
+                    )
+                else:
+                    shown = "" if rtt is None else f", smoothed round trip {rtt * 1000:.2f} ms"
+                    voice.line(f"answer {number}: {took * 1000:.2f} ms ({answer}){shown}")
+
+    run(work())

@@ -16,18 +16,11 @@ import contextlib
 import sys
 import threading
 from collections.abc import AsyncIterable, AsyncIterator
-from typing import Final, Protocol
+from typing import BinaryIO, Final
 
 __all__ = ["Stdin", "chunks", "lines"]
 
 PIECE: Final = 65536
-
-
-class Readable(Protocol):
-    """What is read from: less than a file."""
-
-    def read(self, size: int = -1, /) -> bytes | None:
-        """Up to so many bytes; nothing at the end."""
 
 
 class Stdin:
@@ -37,7 +30,7 @@ class Stdin:
         buffer = sys.stdin.buffer
         # The raw file: a thread that waits in a buffered one holds its lock, and the interpreter
         # could not end then.
-        self._source: Readable = getattr(buffer, "raw", buffer)
+        self._source: BinaryIO = getattr(buffer, "raw", buffer)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """Pieces until the end."""

@@ -1,4 +1,4 @@
-"""``laps sub``: what is published from now on, to stdout."""
+"""``laps sub`` and ``laps fetch``: write the objects of a track to stdout, new or past ones."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ from laps_sdk.cli.options import (
 from laps_sdk.cli.output import NothingCameError, Voice, run
 from laps_sdk.client.core.names import track_path
 from laps_sdk.client.core.objects import Object
-from laps_sdk.client.core.subscribe_options import Start
+from laps_sdk.client.core.subscribe_options import LocationLike, Start
 from laps_sdk.client.fetch import Fetch
 from laps_sdk.client.session import Session
 from laps_sdk.client.subscription import Subscription
 from laps_sdk.errors import RequestRefusedError
+from laps_wire.errors import LapsError
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.names import FullTrackName
 
-__all__ = ["Show", "record_of", "start_of", "sub"]
+__all__ = ["Show", "fetch", "record_of", "start_of", "sub"]
 
 RETRY: Final = 0.25
 """Seconds until a track that nobody publishes is asked for again."""
@@ -184,6 +185,48 @@ async def _subscribe(
             waited = True
             voice.remark(f"waiting for somebody to publish {track_path(show.track)}")
         await asyncio.sleep(RETRY)
+
+
+@dials
+def fetch(
+    link: Link,
+    *,
+    namespace: NamespaceText,
+    name: Name,
+    start: Annotated[str, typer.Option("--from", help="The first group, or GROUP.OBJECT.")] = "0",
+    end: Annotated[
+        str | None,
+        typer.Option("--to", help="The last group or GROUP.OBJECT; without it, the latest object."),
+    ] = None,
+    lines: Lines = None,
+    count: Count = None,
+    wait: Wait = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Fetch objects that were published before, and write them to stdout."""
+    track = track_of(namespace, name)
+    voice = Voice(as_json=as_json, quiet=quiet)
+    show = Show(voice, track, lines=voice.lines(lines), count=count, wait=wait)
+    first = location_of("--from", start)
+    last = None if end is None else location_of("--to", end)
+    run(_fetch(link, show, first, last))
+
+
+async def _fetch(link: Link, show: Show, start: LocationLike, end: LocationLike | None) -> None:
+    async with link.session() as session:
+        with as_typed(show.track):
+            if end is None:
+                status = await session.track_status(show.track)
+                if status.largest is None:
+                    raise LapsError(f"{track_path(show.track)}: nothing was published yet")
+                end = status.largest
+            try:
+                async with session.fetch(show.track, start=start, end=end) as objects:
+                    await show.all(objects)
+            finally:
+                show.voice.end_status()
+    show.voice.remark(f"{show.received} objects, {show.size:,} bytes")
 
 
 def record_of(obj: Object) -> dict[str, Any]:
