@@ -19,7 +19,7 @@ def test_this_machine_alone(tmp_path: Path) -> None:
     assert (ended.exit_code, ended.stderr) == (0, "")
     assert "ok  python: 3." in ended.stdout
     assert "ok  laps-sdk: " in ended.stdout
-    assert "    development certificate: none\n      laps-relay serve makes one" in ended.stdout
+    assert "    development certificate: none\n      `laps-relay serve` makes one" in ended.stdout
     assert "relay: " not in ended.stdout
     (tmp_path / "dev-cert.pem").touch()
     ended = laps("doctor", "--offline", LAPS_STATE_DIR=str(tmp_path))
@@ -35,7 +35,10 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = laps("doctor", "--offline")
     assert ended.exit_code == 1
     assert "BAD aioquic: not installed\n      pip install aioquic\n" in ended.stdout
-    assert "    qh3: none\n      optional: pip install 'laps-sdk[turbo]'\n" in ended.stdout
+    assert (
+        '    qh3: not installed\n      optional: pip install -e "packages/laps-sdk[turbo]"\n'
+        in ended.stdout
+    )
 
 
 def test_a_relay_that_answers(edge: EdgeThread) -> None:
@@ -63,7 +66,7 @@ def test_nobody_answers() -> None:
     assert ended.exit_code == 1
     *_, fault, advice = ended.stdout.splitlines()
     assert fault.startswith(f"BAD relay: {url}: ")
-    assert "`laps-relay serve` starts one" in advice
+    assert "`laps-relay serve` starts a relay" in advice
 
 
 def test_a_name_without_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +78,7 @@ def test_a_name_without_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ended.exit_code == 1
     *_, fault, advice = ended.stdout.splitlines()
     assert fault.startswith("BAD name: nowhere.invalid: ")
-    assert advice == "      is the host spelled right?"
+    assert advice == "      is the host name spelled right?"
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ def test_a_token_that_does_not_hold_ends_with_1(key: Path) -> None:
         (("keygen", "{dir}/x.json", "--alg", "none"), "algorithm 'none'"),
         (("keygen", "{dir}/x.json", "--alg", "HS256", "--public", "{dir}/y.json"), "no public"),
         (("mint", "-k", "{key}", "-s", "dance:*"), "unknown action"),
-        (("mint", "-k", "{key}", "-s", "all:*", "--expires-in", "soon"), "no duration"),
+        (("mint", "-k", "{key}", "-s", "all:*", "--expires-in", "soon"), "not a duration"),
         (("mint", "-k", "{dir}/none.json", "-s", "all:*"), "cannot be read"),
         (("mint", "-k", "{key}", "-s", "all:*", "--revalidate", "nan"), "not a number"),
         (("mint", "-k", "{key}", "-s", "all:/*"), "everything is '*' alone"),
