@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from pathlib import Path
+from typing import Self
 
 import pytest
 import typer
@@ -145,7 +146,7 @@ def test_a_lost_and_a_restored_connection_are_remarked(
     class Switched:
         connected = True
 
-        async def __aenter__(self) -> Switched:
+        async def __aenter__(self) -> Self:
             return self
 
         async def __aexit__(self, *_: object) -> None:

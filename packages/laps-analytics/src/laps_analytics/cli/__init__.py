@@ -19,7 +19,7 @@ from laps_analytics.cli.demo import demo
 from laps_analytics.cli.ingest import ingest_files, retain_days
 from laps_analytics.cli.plan import plan_app, show_diff, show_explanation, show_what_if
 from laps_analytics.cli.report import report
-from laps_analytics.cli.sql import ask
+from laps_analytics.cli.sql import run_sql
 from laps_analytics.errors import AnalyticsError
 from laps_analytics.spark.launch import fault_of_workers
 from laps_wire.telemetry.schema import VERSION
@@ -57,7 +57,7 @@ app.command("demo")(demo)
 app.command("report")(report)
 app.command("version")(show_version)
 app.command("ingest")(ingest_files)
-app.command("sql")(ask)
+app.command("sql")(run_sql)
 app.add_typer(plan_app, name="plan")
 app.command("explain")(show_explanation)
 app.command("diff")(show_diff)

@@ -22,11 +22,11 @@ from laps_analytics.lake import Lake
 if TYPE_CHECKING:
     from laps_analytics.report.gold import Gold
 
-__all__ = ["Heard", "heard_of", "require_equal", "show_bill"]
+__all__ = ["TelemetryCoverage", "coverage_of", "require_equal", "show_bill"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class TelemetryCoverage:
     """How much of a day's telemetry is there. What is missing was not billed."""
 
     dt: str
@@ -43,19 +43,19 @@ class Heard:
         return self.missing > 0 or self.silent > 0 or self.expected == 0
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """What is missing, for people."""
         if self.expected == 0:
             return "not checked"
-        said = []
+        parts = []
         if self.missing:
-            said.append(f"{self.missing:,} events missing ({self.missing / self.expected:.2%})")
+            parts.append(f"{self.missing:,} events missing ({self.missing / self.expected:.2%})")
         if self.silent:
-            said.append(f"relays silent for {self.silent:,} h")
-        return ", ".join(said)
+            parts.append(f"relays silent for {self.silent:,} h")
+        return ", ".join(parts)
 
 
-def heard_of(gold: Gold, days: Sequence[str]) -> dict[str, Heard]:
+def coverage_of(gold: Gold, days: Sequence[str]) -> dict[str, TelemetryCoverage]:
     """How much of the telemetry of some days is there, by ``quality_1h``."""
     rows = gold.of_days(
         "quality_1h",
@@ -68,7 +68,7 @@ def heard_of(gold: Gold, days: Sequence[str]) -> dict[str, Heard]:
         part = rows[rows["dt"] == day]
         gaps, silent = (part[part["check"] == name] for name in ("telemetry_gap", "silent"))
         missing = (gaps["expected"] - gaps["seen"]).clip(lower=0)
-        found[day] = Heard(
+        found[day] = TelemetryCoverage(
             dt=day,
             expected=int(gaps["expected"].sum()),
             missing=int(missing.sum()),
@@ -121,11 +121,11 @@ def show_bill(
     traffic = read_gold(spark, place, "traffic_1d", there)
     billed = read_gold(spark, place, "usage_tenant_day", there)
     checks = reconcile(silver, there, billed, traffic).orderBy("dt", "check", "subject").collect()
-    heard = heard_of(plain, sorted({row["dt"] for row in rows}))
+    coverage = coverage_of(plain, sorted({row["dt"] for row in rows}))
     if as_json:
-        typer.echo(json.dumps(_plain(rows, checks, heard)))
+        typer.echo(json.dumps(_plain(rows, checks, coverage)))
     else:
-        typer.echo(_bill_text(rows, heard))
+        typer.echo(_bill_text(rows, coverage))
         sys.stderr.write(_checks_text(checks) + "\n")
     require_equal(checks)
 
@@ -143,23 +143,25 @@ def require_equal(checks: Sequence[Any]) -> None:
 
 
 def _plain(
-    rows: Sequence[Row], checks: Sequence[Row], heard: Mapping[str, Heard]
+    rows: Sequence[Row], checks: Sequence[Row], coverage: Mapping[str, TelemetryCoverage]
 ) -> dict[str, list[dict[str, Any]]]:
     return {
-        "usage": [{**row.asDict(), "provisional": heard[row["dt"]].provisional} for row in rows],
+        "usage": [{**row.asDict(), "provisional": coverage[row["dt"]].provisional} for row in rows],
         "reconciled": [row.asDict() for row in checks],
-        "telemetry": [{**asdict(item), "provisional": item.provisional} for item in heard.values()],
+        "telemetry": [
+            {**asdict(item), "provisional": item.provisional} for item in coverage.values()
+        ],
     }
 
 
-def _bill_text(rows: Sequence[Any], heard: Mapping[str, Heard]) -> str:
+def _bill_text(rows: Sequence[Any], coverage: Mapping[str, TelemetryCoverage]) -> str:
     names = (
         *("dt", "tenant", "version", "in_bytes", "out_bytes", "link_bytes"),
         *("watched_ms", "peak_sessions", "p95_bps"),
     )
     shown = [[_cell(row[name]) for name in names] for row in rows]
     widths = [max(map(len, column)) for column in zip(names, *shown, strict=True)]
-    state = [_state(heard[row["dt"]]) for row in rows]
+    state = [_state(coverage[row["dt"]]) for row in rows]
     return "\n".join(
         "  ".join(
             [
@@ -174,8 +176,8 @@ def _bill_text(rows: Sequence[Any], heard: Mapping[str, Heard]) -> str:
     )
 
 
-def _state(heard: Heard) -> str:
-    return f"provisional: {heard.words}" if heard.provisional else "final"
+def _state(coverage: TelemetryCoverage) -> str:
+    return f"provisional: {coverage.description}" if coverage.provisional else "final"
 
 
 def _cell(value: object) -> str:

@@ -20,8 +20,8 @@ __all__ = [
     "Memory",
     "NoProgress",
     "Remote",
+    "progress_printer",
     "session_maker",
-    "teller",
 ]
 
 LakeFolder: TypeAlias = Annotated[
@@ -64,7 +64,7 @@ def session_maker(
     return get
 
 
-def teller(no_progress: bool) -> Callable[[str], None]:
+def progress_printer(no_progress: bool) -> Callable[[str], None]:
     """Says on a terminal what is being done; silent elsewhere."""
     if no_progress or not sys.stderr.isatty():
         return lambda _: None

@@ -34,19 +34,19 @@ def demo(
     from laps_analytics.synth.config import FULL, QUICK  # noqa: PLC0415
     from laps_analytics.synth.demo import STEPS, run_demo  # noqa: PLC0415 - a second to load
 
-    with _told(STEPS, no_progress) as tell:
+    with _step_printer(STEPS, no_progress) as progress:
         made = run_demo(
             out,
             session_maker("local[2]", None, memory),
             seed=seed,
             size=QUICK if quick else FULL,
-            tell=tell,
+            progress=progress,
         )
     typer.echo(summary(made))
 
 
 @contextmanager
-def _told(steps: int, no_progress: bool) -> Iterator[Callable[[int, str], None] | None]:
+def _step_printer(steps: int, no_progress: bool) -> Iterator[Callable[[int, str], None] | None]:
     """A line that moves on a terminal; plain lines with times elsewhere."""
     began = time.monotonic()
     if no_progress:

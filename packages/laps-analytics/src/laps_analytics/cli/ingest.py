@@ -19,8 +19,8 @@ from laps_analytics.cli.common import (
     Memory,
     NoProgress,
     Remote,
+    progress_printer,
     session_maker,
-    teller,
 )
 from laps_analytics.errors import ConflictError, UsageError
 from laps_analytics.ingest.journal import Journal
@@ -71,7 +71,7 @@ def ingest_files(
     if keep and not follow_on:
         raise UsageError("--retain is for --follow: without it use `laps-analytics retain`")
     periods = Periods.of(keep) if keep else None
-    maker, tell = session_maker(master, remote, memory), teller(no_progress)
+    maker, progress = session_maker(master, remote, memory), progress_printer(no_progress)
     # A lake is made when there is something for it; a stream may begin with an empty folder.
     (find_sources if follow_on else require_sources)(sources, without=lake)
     place = Lake.open(lake, create=True)
@@ -80,7 +80,7 @@ def ingest_files(
         typer.echo(json.dumps(summary.as_dict()) if as_json else show(summary))
 
     if not follow_on:
-        report(ingest(maker, place, sources, progress=tell))
+        report(ingest(maker, place, sources, progress=progress))
         return
     spark, stop = maker(), threading.Event()
     # After Spark has started: its own handler of Ctrl-C would cancel the batch under way.
@@ -91,7 +91,9 @@ def ingest_files(
         if periods is not None:
             # What somebody else commits at the same time can wait until tomorrow.
             with contextlib.suppress(ConflictError):
-                retain_locked(place, journal, periods, now_us=time.time_ns() // 1000, progress=tell)
+                retain_locked(
+                    place, journal, periods, now_us=time.time_ns() // 1000, progress=progress
+                )
 
     follow(
         spark,
@@ -99,7 +101,7 @@ def ingest_files(
         sources,
         trigger=trigger,
         stop=stop,
-        progress=tell,
+        progress=progress,
         report=report,
         each_day=retain_today,
     )

@@ -20,15 +20,22 @@ from laps_analytics.cli.plan_common import (
     Simulate,
     assembled_from,
     listed,
-    play,
     require_none,
+    run_simulation,
 )
 from laps_analytics.cli.plan_measure import measure
-from laps_analytics.cli.plan_output import tell_again, tell_entries, tell_plan
+from laps_analytics.cli.plan_output import print_decisions, print_entries, print_plan
 from laps_analytics.errors import UsageError
 from laps_analytics.plan.constraints import read_settings
-from laps_analytics.plan.core.compose import make, place, snapshot_hash
-from laps_analytics.plan.core.explain import Scenario, diff, explain, said_of, unwatched, what_if
+from laps_analytics.plan.core.compose import choose_vias, compose_plan, snapshot_hash
+from laps_analytics.plan.core.explain import (
+    Scenario,
+    diff,
+    entries_without_demand,
+    explain,
+    planned_vias,
+    what_if,
+)
 from laps_analytics.plan.core.placement import Draft
 from laps_analytics.plan.core.revert import Part
 from laps_analytics.plan.core.verify import check
@@ -97,7 +104,7 @@ def make_plan(  # noqa: PLR0917 - typer's options
     )
     now = time.time_ns() // 1000
     held = tuple(Part.parse(text) for text in hold or ())
-    made = make(
+    made = compose_plan(
         assembled.network,
         settings.policy,
         assembled.tracks,
@@ -119,9 +126,9 @@ def make_plan(  # noqa: PLR0917 - typer's options
     )
     require_none(faults)
     signed = sign(made.plan, signer)
-    played = play(signed, made, signer, simulate)
+    simulation = run_simulation(signed, made, signer, simulate)
     write_plan(signed, out)
-    tell_plan(made, assembled, played, silent, as_json)
+    print_plan(made, assembled, simulation, silent, as_json)
 
 
 @plan_app.command("keygen")
@@ -171,23 +178,25 @@ def show_explanation(  # noqa: PLR0917 - typer's options
         check_signature(signed, key)
     if lake is None:
         rows = [entry for entry in signed.plan.entries if _is_about(entry, group)]
-        tell_entries(signed.plan, rows, as_json)
+        print_entries(signed.plan, rows, as_json)
         return
     if constraints is None:
         raise UsageError("--lake needs --constraints, too: they decide what is allowed")
     settings = read_settings(constraints)
     assembled = assembled_from(lake, settings, dimensions, minutes, allow_unknown=allow_unknown)
-    upon = None if previous is None else read_plan(previous).plan
-    made, _ = place(assembled.network, settings.policy, assembled.tracks, upon)
+    base = None if previous is None else read_plan(previous).plan
+    made, _ = choose_vias(assembled.network, settings.policy, assembled.tracks, base)
     same = snapshot_hash(assembled.network, made.groups) == signed.plan.based_on
     found = [
-        (item, said_of(signed.plan, made, number))
+        (item, planned_vias(signed.plan, made, number))
         for number in range(len(made.cells))
         if group in (None, (item := explain(made, number)).origin, item.region)
         or _has_track(made, number, group)
     ]
-    silent = [entry for entry in unwatched(signed.plan, made) if _is_about(entry, group)]
-    tell_again(signed.plan, found, silent, same, as_json)
+    silent = [
+        entry for entry in entries_without_demand(signed.plan, made) if _is_about(entry, group)
+    ]
+    print_decisions(signed.plan, found, silent, same, as_json)
 
 
 def show_diff(

@@ -12,22 +12,22 @@ import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from laps_analytics.errors import InputError, PlanError, UsageError
-from laps_analytics.gold.kept import dimensions_for
+from laps_analytics.gold.dimensions import dimensions_for
 from laps_analytics.lake import Lake
 from laps_analytics.plan.assemble import Assembled, assemble
 from laps_analytics.plan.constraints import Settings
-from laps_analytics.plan.core.compose import Made
+from laps_analytics.plan.core.compose import PlanResult
 from laps_analytics.plan.core.verify import Violation
 from laps_analytics.plan.observation import (
-    Observed,
-    doubted,
+    Observation,
     gate_of,
     known_relays,
     observe,
     require_fresh,
+    untrusted_relays,
 )
-from laps_analytics.plan.rehearsal import Rehearsal, rehearse, simulator
 from laps_analytics.plan.signing import public_pem
+from laps_analytics.plan.simulation import SimulationResult, simulate_plan, simulator
 from laps_wire.plan import SignedPlan
 
 __all__ = [
@@ -39,8 +39,8 @@ __all__ = [
     "Simulate",
     "assembled_from",
     "listed",
-    "play",
     "require_none",
+    "run_simulation",
 ]
 
 Constraints: TypeAlias = Annotated[
@@ -97,10 +97,10 @@ def assembled_from(
     if max_age is not None:
         now = time.time_ns() // 1000
         require_fresh(observed, now_us=now, max_age_us=max_age * 60_000_000)
-    aside = doubted(gate_of(place, at_us=observed.at_us), observed)
+    excluded = untrusted_relays(gate_of(place, at_us=observed.at_us), observed)
     if not allow_unknown:
         _require_known(place, observed, settings)
-    assembled = assemble(observed, settings, dimensions_for(place, dimensions), aside=aside)
+    assembled = assemble(observed, settings, dimensions_for(place, dimensions), excluded=excluded)
     _require_classes(settings, assembled)
     return assembled
 
@@ -110,7 +110,7 @@ def listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
-def _require_known(lake: Lake, observed: Observed, settings: Settings) -> None:
+def _require_known(lake: Lake, observed: Observation, settings: Settings) -> None:
     """A constraint about a relay that does not exist holds for nothing: most often a wrong name."""
     named = {*settings.nodes, *(end for link in settings.links for end in link)}
     missing = named - {row.node for row in observed.nodes}
@@ -150,17 +150,19 @@ def require_none(faults: Sequence[Violation]) -> None:
         )
 
 
-def play(
-    signed: SignedPlan, made: Made, signer: Ed25519PrivateKey, simulate: bool | None
-) -> Rehearsal:
+def run_simulation(
+    signed: SignedPlan, made: PlanResult, signer: Ed25519PrivateKey, simulate: bool | None
+) -> SimulationResult:
     """What the simulator says of a plan; who asked for it gets a verdict or an error."""
     if simulate is False:
-        return Rehearsal(None, "--no-simulate")
+        return SimulationResult(None, "--no-simulate")
     program = simulator()
     if simulate and program is None:
         raise UsageError("laps-relay is not installed: pip install laps-relay, or --no-simulate")
-    played = rehearse(program, signed, public_pem(signer), made.draft.network, made.draft.groups)
-    if simulate and played.verdict is None:
-        raise PlanError(f"{played.words}; nothing was written")
-    played.require()
-    return played
+    simulation = simulate_plan(
+        program, signed, public_pem(signer), made.draft.network, made.draft.groups
+    )
+    if simulate and simulation.verdict is None:
+        raise PlanError(f"{simulation.summary}; nothing was written")
+    simulation.require()
+    return simulation

@@ -14,20 +14,24 @@ import typer
 from laps_analytics.errors import PlanError
 from laps_analytics.plan import milp
 from laps_analytics.plan.assemble import Assembled
-from laps_analytics.plan.core.compose import Made
+from laps_analytics.plan.core.compose import PlanResult
 from laps_analytics.plan.core.explain import Explanation, declared_legs
 from laps_analytics.plan.core.placement import Draft
 from laps_analytics.plan.core.revert import Part
 from laps_analytics.plan.core.rules import UNSERVED
 from laps_analytics.plan.core.verify import LeftOut
-from laps_analytics.plan.rehearsal import Rehearsal
+from laps_analytics.plan.simulation import SimulationResult
 from laps_wire.plan import Plan, PlanEntry
 
-__all__ = ["proposals", "tell_again", "tell_entries", "tell_plan"]
+__all__ = ["print_decisions", "print_entries", "print_plan", "proposals"]
 
 
-def tell_plan(
-    made: Made, assembled: Assembled, played: Rehearsal, silent: Sequence[LeftOut], as_json: bool
+def print_plan(
+    made: PlanResult,
+    assembled: Assembled,
+    simulation: SimulationResult,
+    silent: Sequence[LeftOut],
+    as_json: bool,
 ) -> None:
     """What was decided, and what was not and why."""
     plan = made.plan
@@ -40,20 +44,20 @@ def tell_plan(
         "without_choice": len(made.draft.uncovered),
         "left_out": dict(Counter(f"{item.constraint}: {item.reason}" for item in silent)),
         "changed": made.changed,
-        "no_room": len(made.draft.crowded_out),
+        "no_room": len(made.draft.displaced),
         "legs": legs,
         "legs_declared": declared,
         "by_optimum": _optimality(made.draft),
         "suspects": list(assembled.suspects),
-        "aside": list(assembled.aside),
+        "aside": list(assembled.excluded),
         "predicted": assembled.predicted,
         "data_until": f"{datetime.fromtimestamp(assembled.until_us / 1e6, UTC):%Y-%m-%dT%H:%M:%SZ}",
         "loss_predicted": assembled.loss_predicted,
         "expires_us": plan.expires_us,
-        "simulated": played.words,
+        "simulated": simulation.summary,
     }
     if as_json:
-        typer.echo(json.dumps({**facts, "simulation": played.verdict}))
+        typer.echo(json.dumps({**facts, "simulation": simulation.verdict}))
         return
     for label, value in facts.items():
         shown: object = (
@@ -76,7 +80,7 @@ def _optimality(made: Draft) -> float | None:
     return round(sum(pair[0] for pair in pairs) / best, 4) if best > 0 else 1.0
 
 
-def tell_entries(plan: Plan, rows: list[PlanEntry], as_json: bool) -> None:
+def print_entries(plan: Plan, rows: list[PlanEntry], as_json: bool) -> None:
     """Entries and their reasons."""
     plain = [
         {
@@ -104,7 +108,7 @@ def tell_entries(plan: Plan, rows: list[PlanEntry], as_json: bool) -> None:
         )
 
 
-def tell_again(
+def print_decisions(
     plan: Plan,
     found: Sequence[tuple[Explanation, Mapping[str, int]]],
     silent: Sequence[PlanEntry],

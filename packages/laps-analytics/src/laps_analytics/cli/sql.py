@@ -20,12 +20,12 @@ from laps_analytics.errors import UsageError
 from laps_analytics.gold.silver import stored_type
 from laps_analytics.gold.tables import GOLD
 from laps_analytics.lake import Lake, spark_path
-from laps_analytics.report.cells import guarded
+from laps_analytics.report.cells import escape_formula
 from laps_analytics.schema import event_types, table_name
 
-__all__ = ["Form", "ask", "listing", "make_views"]
+__all__ = ["OutputFormat", "listing", "make_views", "run_sql"]
 
-_WORDS: Final = {
+_DESCRIPTIONS: Final = {
     "bronze/events": "Every event as it came, copies too.",
     "bronze/qlog": "Traces of connections (qlog, mlog).",
     "bronze/quarantine": "Lines that are no events, and why.",
@@ -35,7 +35,7 @@ _WORDS: Final = {
 """What tables hold that are neither answers nor events of one type."""
 
 
-class Form(StrEnum):
+class OutputFormat(StrEnum):
     """How rows are printed."""
 
     TABLE = "table"
@@ -43,7 +43,7 @@ class Form(StrEnum):
     JSON = "json"
 
 
-def ask(
+def run_sql(
     lake: LakeFolder,
     query: Annotated[
         str | None,
@@ -51,7 +51,12 @@ def ask(
             help="A query of Spark SQL; without one the tables are listed.", show_default=False
         ),
     ] = None,
-    form: Annotated[Form, typer.Option("--format", help="How rows are printed.")] = Form.TABLE,
+    output: Annotated[
+        OutputFormat,
+        typer.Option(
+            "--format", metavar="FORMAT", help="Output format of the rows: table, csv or json."
+        ),
+    ] = OutputFormat.TABLE,
     as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
     limit: Annotated[int, typer.Option("--limit", help="Most rows; 0: all.", min=0)] = 1000,
     master: Master = None,
@@ -59,7 +64,7 @@ def ask(
     memory: Memory = "4g",
 ) -> None:
     """Ask a lake, or list its tables. Each is a view: silver/hop_stat is silver_hop_stat."""
-    shown = Form.JSON if as_json else form
+    shown = OutputFormat.JSON if as_json else output
     if query is None:
         _print(shown, *listing(Lake.open(lake)))
         return
@@ -84,7 +89,7 @@ def listing(lake: Lake) -> tuple[list[str], list[list[Any]]]:
     what = {
         **{f"gold/{name}": table.question for name, table in GOLD.items()},
         **{name: f"{kind}, as relays wrote it." for name, kind in kinds.items()},
-        **_WORDS,
+        **_DESCRIPTIONS,
     }
     there = _tables(lake)
     rows: list[list[Any]] = []
@@ -149,16 +154,16 @@ def _schema(table: str) -> StructType | None:
     )
 
 
-def _print(form: Form, names: list[str], rows: list[list[Any]]) -> None:
-    if form is Form.JSON:
+def _print(output: OutputFormat, names: list[str], rows: list[list[Any]]) -> None:
+    if output is OutputFormat.JSON:
         for row in rows:
             typer.echo(json.dumps(dict(zip(names, row, strict=True)), default=_plain))
-    elif form is Form.CSV:
+    elif output is OutputFormat.CSV:
         writer = csv.writer(sys.stdout)
-        writer.writerow([guarded(name) for name in names])
+        writer.writerow([escape_formula(name) for name in names])
         # Only what was text is guarded: a list or a number says what it is.
         writer.writerows(
-            [guarded(value) if isinstance(value, str) else _cell(value) for value in row]
+            [escape_formula(value) if isinstance(value, str) else _cell(value) for value in row]
             for row in rows
         )
     else:

@@ -20,11 +20,10 @@ from pyspark.sql.types import StructType
 
 from laps_analytics.errors import UsageError
 from laps_analytics.gold import recipes
-from laps_analytics.gold.builders.hops import ways_5m
-from laps_analytics.gold.dimensions import Dimensions
-from laps_analytics.gold.inputs import Inputs, came, days_of, gold_name, note, require_days
-from laps_analytics.gold.kept import keep, kept
-from laps_analytics.gold.recipes import RECIPES, Scene
+from laps_analytics.gold.builders.hops import paths_5m
+from laps_analytics.gold.dimensions import Dimensions, store_dimensions, stored_dimensions
+from laps_analytics.gold.inputs import Inputs, arrival_days, days_of, gold_name, note, require_days
+from laps_analytics.gold.recipes import RECIPES, BuildContext
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
 from laps_analytics.lake import DataFile, Lake, read, write
@@ -100,10 +99,10 @@ def build(
     chosen, names = to_build(lake, days, tables)
     moment = int(time.time() * 1e6) if now_us is None else now_us
     if dimensions is not None:
-        keep(lake, dimensions)
-    facts = dimensions or kept(lake) or Dimensions()
+        store_dimensions(lake, dimensions)
+    facts = dimensions or stored_dimensions(lake) or Dimensions()
     done: list[Built] = []
-    work = _Work(spark, lake, facts, moment, Inputs(lake))
+    work = _Build(spark, lake, facts, moment, Inputs(lake))
     try:
         for step, name in enumerate(recipes.ORDER):
             if name in names:
@@ -118,7 +117,7 @@ def build(
 
 
 @dataclass(slots=True)
-class _Work:
+class _Build:
     """One build: what silver holds is looked at once."""
 
     spark: SparkSession
@@ -138,19 +137,19 @@ class _Work:
         began = time.monotonic()
         table = self.lake.table(gold_name(name))
         snapshot = table.snapshot()
-        prints = {day: self.inputs.print(name, day, self.dimensions) for day in days}
+        fingerprints = {day: self.inputs.fingerprint(name, day, self.dimensions) for day in days}
         stale = [
             day
             for day in days
-            if again or snapshot.meta.get(note(day), {}).get("print") != prints[day]
+            if again or snapshot.meta.get(note(day), {}).get("print") != fingerprints[day]
         ]
         version = snapshot.version
         recipe = RECIPES[name]
         for first in range(0, len(stale), _AT_ONCE):
             part = stale[first : first + _AT_ONCE]
             held: list[DataFrame] = []
-            frame = recipe.make(self._scene(held, part), part)
-            notes = {note(day): self._origin(name, day, prints[day]) for day in part}
+            frame = recipe.make(self._context(held, part), part)
+            notes = {note(day): self._origin(name, day, fingerprints[day]) for day in part}
             replace = None if recipe.adds else [{"dt": day} for day in part]
             try:
                 version = write(frame, table, partition_by=("dt",), replace=replace, meta=notes)
@@ -159,29 +158,31 @@ class _Work:
                     used.unpersist()
         return Built(name, tuple(stale), time.monotonic() - began, version)
 
-    def _scene(self, held: list[DataFrame], days: Sequence[str]) -> Scene:
+    def _context(self, held: list[DataFrame], days: Sequence[str]) -> BuildContext:
         def keep(frame: DataFrame) -> DataFrame:
             held.append(frame.persist())
             return held[-1]
 
-        return Scene(
+        return BuildContext(
             self.spark,
             Silver.of_lake(self.spark, self.lake),
             self.dimensions,
             self.now_us,
             lambda name, days: read_gold(self.spark, self.lake, name, days),
-            self._ways,
+            self._paths,
             keep,
-            self._some("bronze/quarantine", QUARANTINE, {at for day in days for at in came(day)}),
+            self._some(
+                "bronze/quarantine", QUARANTINE, {at for day in days for at in arrival_days(day)}
+            ),
             self._some("silver/quarantine", UNFIT, set(days)),
             self._some("silver/clock", CLOCK, None),
         )
 
-    def _ways(self, days: Sequence[str]) -> DataFrame:
+    def _paths(self, days: Sequence[str]) -> DataFrame:
         key = tuple(days)
         if key not in self.held:
             silver = Silver.of_lake(self.spark, self.lake)
-            self.held[key] = ways_5m(silver, key, self.dimensions).persist()
+            self.held[key] = paths_5m(silver, key, self.dimensions).persist()
         return self.held[key]
 
     def _some(self, name: str, schema: StructType, days: set[str] | None) -> DataFrame | None:
@@ -199,4 +200,4 @@ class _Work:
     def _origin(self, name: str, day: str, mark: str) -> dict[str, Any]:
         kinds = RECIPES[name].silver
         versions = {table_name(kind): self.inputs.silver(kind).version for kind in kinds}
-        return {"print": mark, "data": self.inputs.data_print(name, day), "silver": versions}
+        return {"print": mark, "data": self.inputs.data_fingerprint(name, day), "silver": versions}

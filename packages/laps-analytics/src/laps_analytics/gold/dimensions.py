@@ -25,6 +25,8 @@ or CSV with the columns ``kind`` (track, relay or link), ``name``, ``class``, ``
 from __future__ import annotations
 
 import csv
+import hashlib
+import json
 import math
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -32,12 +34,23 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
-from laps_analytics.errors import InputError
+from laps_analytics.errors import InputError, LakeError
+from laps_analytics.lake import Lake
 
-__all__ = ["CLASSES", "ClassLimits", "Dimensions", "TrackFacts"]
+__all__ = [
+    "CLASSES",
+    "ClassLimits",
+    "Dimensions",
+    "TrackFacts",
+    "dimensions_for",
+    "store_dimensions",
+    "stored_dimensions",
+]
 
 
-_NOTHING: Final = "{where} says nothing of any class, track, relay or link: is it the right file?"
+_EMPTY_FILE: Final = (
+    "{where} says nothing of any class, track, relay or link: is it the right file?"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +112,7 @@ class Dimensions:
         except tomllib.TOMLDecodeError as error:
             raise InputError(f"{path} is not TOML: {error}") from None
         if not plain:
-            raise InputError(_NOTHING.format(where=path))
+            raise InputError(_EMPTY_FILE.format(where=path))
         return _from_plain(plain, str(path))
 
     def as_dict(self) -> dict[str, Any]:
@@ -126,8 +139,8 @@ class Dimensions:
 
 def _from_plain(plain: Mapping[str, Any], where: str) -> Dimensions:
     known = {"class", "track", "relay", "link"}
-    if strange := sorted(set(plain) - known):
-        raise InputError(f"{where}: [{strange[0]}] is not one of {', '.join(sorted(known))}")
+    if unknown := sorted(set(plain) - known):
+        raise InputError(f"{where}: [{unknown[0]}] is not one of {', '.join(sorted(known))}")
     classes = dict(CLASSES)
     for name, row in _tables(plain, "class", where):
         place = f"{where}: [class.{name}]"
@@ -172,7 +185,7 @@ def _from_csv(lines: Iterable[str], where: str) -> Dimensions:
         else:
             raise InputError(f"{place}: kind {kind!r} is not track, relay or link")
     if not (tracks or relays or links):
-        raise InputError(_NOTHING.format(where=where))
+        raise InputError(_EMPTY_FILE.format(where=where))
     return _checked(Dimensions(tracks=tracks, relays=relays, links=links), where)
 
 
@@ -194,8 +207,8 @@ def _tables(plain: Mapping[str, Any], kind: str, where: str) -> list[tuple[str, 
 
 
 def _only(row: Mapping[str, Any], known: set[str], place: str) -> None:
-    if strange := sorted(set(row) - known):
-        raise InputError(f"{place}: {strange[0]} is not one of {', '.join(sorted(known))}")
+    if unknown := sorted(set(row) - known):
+        raise InputError(f"{place}: {unknown[0]} is not one of {', '.join(sorted(known))}")
 
 
 def _capacity(row: Mapping[str, Any], place: str) -> float:
@@ -218,3 +231,53 @@ def _number(value: object, place: str) -> float:
     if not math.isfinite(number) or number < 0:
         raise InputError(f"{place}: {value!r} is not a number from 0")
     return number
+
+
+_KEY = "dimensions"
+
+
+def store_dimensions(lake: Lake, dimensions: Dimensions) -> None:
+    """Let these be the dimensions of a lake; nothing is written if they are already."""
+    text = json.dumps(dimensions.as_dict(), sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    before = lake.notes().get(_KEY)
+    if before == {"sha256": digest} and (lake.root / _name(digest)).exists():
+        return
+    lake.put(_name(digest), text)
+    lake.note(_KEY, {"sha256": digest})
+    # The one that was replaced stays for who is about to read it.
+    stay = {_name(digest), "" if before is None else _name(before["sha256"])}
+    for path in lake.root.glob(_name("*")):
+        if path.name not in stay:
+            path.unlink(missing_ok=True)
+
+
+def stored_dimensions(lake: Lake) -> Dimensions | None:
+    """The dimensions of a lake; None if it was never given any."""
+    noted = lake.notes().get(_KEY)
+    if noted is None:
+        return None
+    path = lake.root / _name(str(noted["sha256"]))
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise _unusable(path, str(error)) from None
+    if hashlib.sha256(text.encode()).hexdigest() != noted["sha256"]:
+        raise _unusable(path, "it is not what was written")
+    return Dimensions.from_dict(json.loads(text))
+
+
+def dimensions_for(lake: Lake, file: Path | None) -> Dimensions | None:
+    """Those of a file that was named, or else those of the lake."""
+    return stored_dimensions(lake) if file is None else Dimensions.read(file)
+
+
+def _name(digest: str) -> str:
+    return f"dimensions-{digest[:16]}.json"
+
+
+def _unusable(path: Path, why: str) -> LakeError:
+    return LakeError(
+        f"the dimensions of the lake, {path}, cannot be used: {why};"
+        " give them to `laps-analytics build --dimensions` again"
+    )

@@ -23,13 +23,13 @@ from laps_analytics.schema import event_types, table_name
 __all__ = [
     "NOTE",
     "Inputs",
-    "came",
+    "arrival_days",
     "days_back",
     "days_of",
     "gold_name",
-    "lasting_kinds",
     "note",
     "require_days",
+    "unbounded_kinds",
     "unbuilt",
 ]
 
@@ -47,7 +47,7 @@ def note(day: str) -> str:
     return f"{NOTE}{day}"
 
 
-def came(day: str) -> tuple[str, str]:
+def arrival_days(day: str) -> tuple[str, str]:
     """When lines of a day come: the same day, or the next."""
     return day, str(date.fromisoformat(day) + timedelta(days=1))
 
@@ -85,7 +85,7 @@ def require_days(lake: Lake, days: list[str] | None) -> list[str]:
     return known if days is None else days
 
 
-def lasting_kinds() -> frozenset[str]:
+def unbounded_kinds() -> frozenset[str]:
     """Event types that some table looks for however long ago they were: what they say lasts."""
     return frozenset(
         kind for recipe in RECIPES.values() for kind, back in recipe.silver.items() if back == "all"
@@ -105,17 +105,17 @@ class Inputs:
             self._silver[kind] = self._lake.table(f"silver/{table_name(kind)}").snapshot()
         return self._silver[kind]
 
-    def print(self, name: str, day: str, dimensions: Dimensions) -> str:
+    def fingerprint(self, name: str, day: str, dimensions: Dimensions) -> str:
         """What a day of a table is made from, in sixteen digits."""
         recipe = RECIPES[name]
         source: dict[str, Any] = {"recipe": [name, recipe.edition], **self._tables(name, day)}
         if recipe.uses_dimensions:
             source["dimensions"] = dimensions.as_dict()
-        return _digits(source)
+        return _digest(source)
 
-    def data_print(self, name: str, day: str) -> str:
+    def data_fingerprint(self, name: str, day: str) -> str:
         """The same without the dimensions, and whatever the recipe."""
-        return _digits(self._tables(name, day))
+        return _digest(self._tables(name, day))
 
     def _tables(self, name: str, day: str) -> dict[str, Any]:
         recipe = RECIPES[name]
@@ -126,7 +126,7 @@ class Inputs:
             source[kind] = sorted(file.path for file in files if needed(*partitions_of(file)))
         if recipe.refused:
             # Who ever wrote is left out: a relay that is new makes no day of before stale.
-            near = {"bronze/quarantine": came(day), "silver/quarantine": (day,)}
+            near = {"bronze/quarantine": arrival_days(day), "silver/quarantine": (day,)}
             for refused, arrived in near.items():
                 files = self._lake.table(refused).snapshot().files.values()
                 source[refused] = sorted(
@@ -146,11 +146,11 @@ def unbuilt(lake: Lake, day: str, inputs: Inputs) -> list[str]:
     for name in GOLD:
         stated = lake.table(gold_name(name)).snapshot().meta.get(note(day))
         # Notes of before there were such prints: that the day was built is all that they say.
-        if stated is None or stated.get("data", mine := inputs.data_print(name, day)) != mine:
+        if stated is None or stated.get("data", mine := inputs.data_fingerprint(name, day)) != mine:
             found.append(name)
     return found
 
 
-def _digits(source: dict[str, Any]) -> str:
+def _digest(source: dict[str, Any]) -> str:
     text = json.dumps(source, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

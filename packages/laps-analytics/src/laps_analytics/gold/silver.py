@@ -43,7 +43,7 @@ def stored_type(event_type: str) -> StructType:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class PartitionFilter:
     """Which partitions are read."""
 
     days: frozenset[str]
@@ -56,11 +56,11 @@ class _Wanted:
         return self.until is not None and dt < self.until
 
 
-def wanted(days: Iterable[str], back: Lookback = "none") -> _Wanted:
+def wanted(days: Iterable[str], back: Lookback = "none") -> PartitionFilter:
     """Whether a partition (day, hour) is needed to build some days."""
     chosen = frozenset(days)
     evenings = {str(date.fromisoformat(day) - timedelta(days=1)) for day in chosen}
-    return _Wanted(
+    return PartitionFilter(
         chosen,
         frozenset(evenings if back == "hour" else ()),
         max(chosen) if back == "all" and chosen else None,
@@ -72,8 +72,8 @@ class Silver:
 
     def __init__(
         self,
-        source: Callable[[str, _Wanted], DataFrame],
-        envelopes: Callable[[Sequence[str], _Wanted], DataFrame] | None = None,
+        source: Callable[[str, PartitionFilter], DataFrame],
+        envelopes: Callable[[Sequence[str], PartitionFilter], DataFrame] | None = None,
     ) -> None:
         self._source = source
         self._envelopes = envelopes
@@ -82,7 +82,7 @@ class Silver:
     def of_lake(cls, spark: SparkSession, lake: Lake) -> Silver:
         """The tables of a lake; only files of the partitions that are needed are opened."""
 
-        def source(event_type: str, where: _Wanted) -> DataFrame:
+        def source(event_type: str, where: PartitionFilter) -> DataFrame:
             table = lake.table(f"silver/{table_name(event_type)}")
 
             def chosen(file: DataFile) -> bool:
@@ -90,10 +90,10 @@ class Silver:
 
             snapshot = table.snapshot()
             if not any(map(chosen, snapshot.files.values())):
-                return _nothing(spark, event_type)
+                return _empty_frame(spark, event_type)
             return read(spark, table, stored_type(event_type), snapshot=snapshot, where=chosen)
 
-        def envelopes(kinds: Sequence[str], where: _Wanted) -> DataFrame:
+        def envelopes(kinds: Sequence[str], where: PartitionFilter) -> DataFrame:
             paths = []
             for kind in kinds:
                 table = lake.table(f"silver/{table_name(kind)}")
@@ -104,7 +104,7 @@ class Silver:
                     if where(*partitions_of(file))
                 ]
             if not paths:
-                return _nothing(spark, kinds[0]).select(*ENVELOPE)
+                return _empty_frame(spark, kinds[0]).select(*ENVELOPE)
             # The files by name, of all tables: so Spark sees no partitions, and plans one scan.
             stored = {field.name: field for field in silver_type(kinds[0]).fields}
             schema = StructType([stored[name] for name in ENVELOPE if name != "dt"])
@@ -117,10 +117,10 @@ class Silver:
     def of_frames(cls, spark: SparkSession, frames: Mapping[str, DataFrame]) -> Silver:
         """Frames as they are; an event type that is not there is empty."""
 
-        def source(event_type: str, where: _Wanted) -> DataFrame:
+        def source(event_type: str, where: PartitionFilter) -> DataFrame:
             frame = frames.get(event_type)
             if frame is None:
-                return _nothing(spark, event_type)
+                return _empty_frame(spark, event_type)
             inside = F.col("dt").isin(sorted(where.days))
             if where.evenings:
                 evening = F.col("dt").isin(sorted(where.evenings))
@@ -146,7 +146,7 @@ class Silver:
         return reduce(DataFrame.unionByName, every)
 
 
-def _nothing(spark: SparkSession, event_type: str) -> DataFrame:
+def _empty_frame(spark: SparkSession, event_type: str) -> DataFrame:
     """No rows, in a way that Spark sees when it plans: what stands on them costs no task."""
     columns = [
         F.lit(None).cast(field.dataType).alias(field.name)

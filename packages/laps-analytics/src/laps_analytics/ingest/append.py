@@ -31,25 +31,25 @@ from laps_analytics.ingest.bronze import batch_key
 from laps_analytics.ingest.clock import clock_rows
 from laps_analytics.ingest.facts import Boot, Facts, facts_of
 from laps_analytics.ingest.hours import HOUR_US, Hour, hour_at, hour_of_file
-from laps_analytics.ingest.rebuild import PLACED
+from laps_analytics.ingest.rebuild import CLOCK_WITH_BATCH
 from laps_analytics.ingest.schema_check import shape_fits
-from laps_analytics.ingest.silver import once, placed, typed
+from laps_analytics.ingest.silver import deduplicated, typed, with_clock
 from laps_analytics.lake import DataFile, Lake, Snapshot, read, read_rows, write
 from laps_analytics.schema import BRONZE, event_types, silver_type, table_name
 
-__all__ = ["FORGET_US", "Boots", "append", "doubtful", "remember"]
+__all__ = ["BOOT_TTL_US", "Boots", "append", "maybe_seen", "updated_boots"]
 
 Boots = Mapping[str, tuple[int, int]]
 """``relay:boot`` to the highest number that was seen, and to when that was."""
 
-FORGET_US: Final = 2 * HOUR_US
+BOOT_TTL_US: Final = 2 * HOUR_US
 """For how long a boot is known that says nothing."""
 
 _THREADS: Final = 3
 """Tables that are written at once: small jobs wait more than they work."""
 _FEW: Final = 64
 """Relays that are looked up one after the other."""
-_STAYS: Final = f"(ts_us - offset_us) div {HOUR_US} = ts_us div {HOUR_US}"
+_IN_SAME_HOUR: Final = f"(ts_us - offset_us) div {HOUR_US} = ts_us div {HOUR_US}"
 """Whether an event stays in its hour when its time is corrected."""
 
 
@@ -71,7 +71,7 @@ def append(
         if file.partition["type"] in known and hour_of_file(file) in hours
     ]
     if not files:
-        return remember(boots, Facts(), now_us)
+        return updated_boots(boots, Facts(), now_us)
     session = spark()
     facts = facts_of(table, files)
     key = f"part-{batch}"
@@ -95,12 +95,12 @@ def append(
         if bad := [shape for shape in facts.shapes[kind] if not shape_fits(kind, shape)]:
             rows = rows.where(~fn.coalesce(fn.col("shape").isin(*bad), fn.lit(False)))
         if kind in facts.copied:
-            rows = once(rows)
-        names = doubtful(facts.numbers[kind], boots)
+            rows = deduplicated(rows)
+        names = maybe_seen(facts.numbers[kind], boots)
         if names and any(file.partition["type"] == kind for file in before):
             seen = bronze(before, kind).where(fn.concat_ws(":", "relay", "boot").isin(names))
             rows = rows.join(seen.select("event_id"), "event_id", "left_anti")
-        good = typed(_at_their_time(rows, clock).where(_STAYS), kind).where("whole")
+        good = typed(_with_corrected_time(rows, clock).where(_IN_SAME_HOUR), kind).where("whole")
         columns = [item.name for item in silver_type(kind)]
         mine = {hour_of_file(file) for file in files if file.partition["type"] == kind}
         if len(mine) == 1:
@@ -113,10 +113,10 @@ def append(
     with ThreadPoolExecutor(_THREADS) as pool:
         for _ in pool.map(add, sorted(facts.numbers)):
             pass
-    return remember(boots, facts, now_us)
+    return updated_boots(boots, facts, now_us)
 
 
-def doubtful(numbers: Mapping[Boot, tuple[int, int]], boots: Boots) -> list[str]:
+def maybe_seen(numbers: Mapping[Boot, tuple[int, int]], boots: Boots) -> list[str]:
     """Boots with a number that need not be new, or of which nothing is known (any more)."""
     found = []
     for (relay, boot), (lowest, _) in numbers.items():
@@ -126,9 +126,9 @@ def doubtful(numbers: Mapping[Boot, tuple[int, int]], boots: Boots) -> list[str]
     return sorted(found)
 
 
-def remember(boots: Boots, facts: Facts, now_us: int) -> dict[str, tuple[int, int]]:
+def updated_boots(boots: Boots, facts: Facts, now_us: int) -> dict[str, tuple[int, int]]:
     """What is known after a batch, without boots that said nothing for long."""
-    after = {name: (top, at) for name, (top, at) in boots.items() if now_us - at < FORGET_US}
+    after = {name: (top, at) for name, (top, at) in boots.items() if now_us - at < BOOT_TTL_US}
     for mine in facts.numbers.values():
         for (relay, boot), (_, highest) in mine.items():
             name = f"{relay}:{boot}"
@@ -158,16 +158,16 @@ def _clock(lake: Lake, facts: Facts, now_us: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _at_their_time(rows: DataFrame, clock: list[dict[str, Any]]) -> DataFrame:
-    """Rows of relays whose clock is not broken, and what :func:`placed` says of them.
+def _with_corrected_time(rows: DataFrame, clock: list[dict[str, Any]]) -> DataFrame:
+    """Rows of relays whose clock is not broken, and what :func:`with_clock` says of them.
 
     To join with the clocks is a job of its own, so where they are few, and of one hour, they are a
     constant: as text, since that is no part of the code that Spark compiles.
     """
     if len({(row["dt"], row["hour"]) for row in clock}) > 1 or len(clock) > _FEW:
-        known = [tuple(row[name] for name in PLACED.fieldNames()) for row in clock]
-        frame = rows.sparkSession.createDataFrame(known, PLACED)
-        return placed(rows, frame).where("ok")
+        known = [tuple(row[name] for name in CLOCK_WITH_BATCH.fieldNames()) for row in clock]
+        frame = rows.sparkSession.createDataFrame(known, CLOCK_WITH_BATCH)
+        return with_clock(rows, frame).where("ok")
     offsets = json.dumps({row["relay"]: row["offset_us"] for row in clock if row["ok"]})
     offset = fn.from_json(fn.lit(offsets), "map<string,bigint>")[fn.col("relay")]
     rows = rows.select(

@@ -19,7 +19,7 @@ from laps_analytics.ingest.parse import SUSPECT, judge, parse
 from laps_analytics.lake import Lake, horizon_of, spark_path, write
 from laps_analytics.schema import BRONZE, QUARANTINE
 
-__all__ = ["batch_key", "expired_key", "lines_of", "touched_by", "write_bronze"]
+__all__ = ["batch_key", "expired_key", "hours_of_batch", "lines_of", "write_bronze"]
 
 _HEAD: Final = len("00000000-00000-")
 _PARTITIONS: Final = ("dt", "hour", "type")
@@ -134,7 +134,7 @@ def _refuse_expired(
     _quarantine(refused, lake, expired_key(batch), batch=batch, seen_us=seen_us)
 
 
-def touched_by(lake: Lake, batch: int) -> set[Hour]:
+def hours_of_batch(lake: Lake, batch: int) -> set[Hour]:
     """The hours that a batch added rows to."""
     return {hour_of_file(file) for file in lake.table("bronze/events").files_of(batch_key(batch))}
 

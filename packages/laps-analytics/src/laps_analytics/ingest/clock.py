@@ -118,12 +118,12 @@ def clock_rows(
         )
         for hour, rows in by_hour.items()
     }
-    strangers = {hour: _strangers(rows) for hour, rows in by_hour.items()}
+    unpaired = {hour: _unpaired_relays(rows) for hour, rows in by_hour.items()}
     out = []
     for row in relays:
         hour = (row["dt"], row["hour"])
         offset = solved.get(hour, {}).get(row["relay"], Offset(0, 0))
-        reason = _reason(row, offset, row["relay"] in strangers.get(hour, ()))
+        reason = _reason(row, offset, row["relay"] in unpaired.get(hour, ()))
         out.append(
             {
                 "relay": row["relay"],
@@ -142,7 +142,7 @@ def clock_rows(
     return sorted(out, key=lambda item: (item["dt"], item["hour"], item["relay"]))
 
 
-def _reason(row: Mapping[str, Any], offset: Offset, stranger: bool) -> str | None:
+def _reason(row: Mapping[str, Any], offset: Offset, unpaired_relay: bool) -> str | None:
     if row["first_us"] < OLDEST_US:
         year = datetime.fromtimestamp(row["first_us"] / 1e6, UTC).year
         return f"the clock of the relay is broken: it says {year}"
@@ -151,12 +151,12 @@ def _reason(row: Mapping[str, Any], offset: Offset, stranger: bool) -> str | Non
     if abs(offset.offset_us) > LIMIT_US:
         off = offset.offset_us // 1_000_000
         return f"the clock of the relay is broken: it is {off} s off its peers"
-    if stranger:
+    if unpaired_relay:
         return "the clock of the relay is broken: no object is stamped by it and a peer"
     return None
 
 
-def _strangers(links: list[Mapping[str, Any]]) -> set[str]:
+def _unpaired_relays(links: list[Mapping[str, Any]]) -> set[str]:
     """Relays that share links with others, but not one object, where others do."""
     chances: defaultdict[str, int] = defaultdict(int)
     pairs: defaultdict[str, int] = defaultdict(int)
@@ -165,6 +165,6 @@ def _strangers(links: list[Mapping[str, Any]]) -> set[str]:
             chances[relay] += min(link["sent"], link["came"])
             pairs[relay] += link["pairs"]
     able = [relay for relay, count in chances.items() if count >= _FEW]
-    lonely = {relay for relay in able if not pairs[relay]}
+    alone = {relay for relay in able if not pairs[relay]}
     # If most have no partner, relays sample different objects, and that says nothing.
-    return lonely if 2 * len(lonely) < len(able) else set()
+    return alone if 2 * len(alone) < len(able) else set()

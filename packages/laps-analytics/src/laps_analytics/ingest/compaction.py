@@ -25,7 +25,13 @@ from laps_analytics.ingest.journal import Journal
 from laps_analytics.lake import DataFile, Lake, compact
 from laps_analytics.schema import BRONZE, QLOG, QUARANTINE, event_types, silver_type, table_name
 
-__all__ = ["Upkeep", "clear", "compact_hours", "crowded", "keep_small"]
+__all__ = [
+    "UpkeepLimits",
+    "compact_after_batch",
+    "compact_hours",
+    "needs_compaction",
+    "remove_unused",
+]
 
 _SMALL: Final = 32 << 20
 """Bytes of a file that is merged with others no more."""
@@ -33,7 +39,7 @@ _HOURLY: Final = StructType([StructField("dt", StringType()), StructField("hour"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Upkeep:
+class UpkeepLimits:
     """How much may lie about."""
 
     open_files: int = 64
@@ -48,7 +54,9 @@ class Upkeep:
     """Micro-batches after which a stream has a new checkpoint."""
 
 
-def crowded(files: Iterable[DataFile], limit: Callable[[DataFile], int | None]) -> list[DataFile]:
+def needs_compaction(
+    files: Iterable[DataFile], limit: Callable[[DataFile], int | None]
+) -> list[DataFile]:
     """The small files of partitions that have more of them than the limit, if there is one."""
     parts: defaultdict[tuple[str, ...], list[DataFile]] = defaultdict(list)
     for file in files:
@@ -59,11 +67,11 @@ def crowded(files: Iterable[DataFile], limit: Callable[[DataFile], int | None]) 
     ]
 
 
-def keep_small(
+def compact_after_batch(
     spark: Callable[[], SparkSession],
     lake: Lake,
     journal: Journal,
-    limits: Upkeep,
+    limits: UpkeepLimits,
     *,
     batch: int,
     made: set[Hour],
@@ -77,7 +85,7 @@ def keep_small(
     if closed:
         journal.note(closed=None)
     if made:
-        clear(lake, journal, limits)
+        remove_unused(lake, journal, limits)
     return found
 
 
@@ -86,7 +94,7 @@ def compact_hours(
     lake: Lake,
     hours: set[Hour],
     closed: set[Hour],
-    limits: Upkeep,
+    limits: UpkeepLimits,
 ) -> int:
     """Merge small files of some hours, in bronze and in silver; how many there were."""
 
@@ -100,7 +108,7 @@ def compact_hours(
         name: str, schema: StructType, by: tuple[str, ...], limit: Callable[[DataFile], int | None]
     ) -> int:
         table = lake.table(name)
-        if many := crowded(table.snapshot().files.values(), limit):
+        if many := needs_compaction(table.snapshot().files.values(), limit):
             compact(spark(), table, schema, many, partition_by=by)
         return len(many)
 
@@ -114,7 +122,9 @@ def compact_hours(
     return found
 
 
-def clear(lake: Lake, journal: Journal, limits: Upkeep, *, deep: bool = False) -> None:
+def remove_unused(
+    lake: Lake, journal: Journal, limits: UpkeepLimits, *, deep: bool = False
+) -> None:
     """Remove what no reader needs; with ``deep`` also what killed writers left in tables."""
     for name in lake.tables():
         if name.startswith(("bronze/", "silver/")):

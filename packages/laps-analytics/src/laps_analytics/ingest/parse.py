@@ -20,19 +20,28 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, Final, NamedTuple, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import LongType, StringType, StructField, StructType, VariantType
 
-from laps_analytics.ingest.columns import made_once
 from laps_wire.telemetry import MAX_DEPTH, MAX_LINE, TelemetryError, dump_line, load_line
 from laps_wire.telemetry.schema import VERSION, version_key
 
-__all__ = ["MAX_TS_US", "SUSPECT", "day_of", "hour_of", "judge", "parse", "verdict"]
+__all__ = [
+    "MAX_TS_US",
+    "SUSPECT",
+    "cached_columns",
+    "day_of",
+    "hour_of",
+    "judge",
+    "parse",
+    "verdict",
+]
 
 _RAW: Final = StructType(
     [
@@ -59,17 +68,30 @@ MAX_TS_US: Final = 7_258_118_400_000_000
 """The end of the 22nd century: what lies after is no time, and years of five digits break dates."""
 
 
+_T = TypeVar("_T")
+
+_MADE: WeakKeyDictionary[SparkSession, dict[Hashable, Any]] = WeakKeyDictionary()
+
+
+def cached_columns(session: SparkSession, key: Hashable, make: Callable[[], _T]) -> _T:
+    """What ``make`` gives, made when it is asked for first in a session."""
+    mine = _MADE.setdefault(session, {})
+    if key not in mine:
+        mine[key] = make()
+    return cast("_T", mine[key])
+
+
 def parse(lines: DataFrame, *, batch: int, seen_us: int, judged: bool = False) -> DataFrame:
     """Rows of ``bronze/events`` and a column ``line``: null if the row is sound, else the line.
 
     ``lines`` has ``value`` and ``source``. Lines with nothing but blanks are left out. Lines that
     :func:`judge` let pass are not doubted again.
     """
-    steps = made_once(lines.sparkSession, ("parse", judged), lambda: _steps(judged=judged))
+    steps = cached_columns(lines.sparkSession, ("parse", judged), lambda: _steps(judged=judged))
     rows = lines.where(steps.filled)
     for columns in steps.selects:
         rows = rows.select(*columns)
-    same = _same(batch).alias("batch"), _same(seen_us).alias("seen_us")
+    same = _constant(batch).alias("batch"), _constant(seen_us).alias("seen_us")
     return rows.select(*steps.first, *same, *steps.last)
 
 
@@ -114,7 +136,7 @@ def _steps(*, judged: bool) -> _Steps:
     )
 
 
-def _same(number: int) -> Column:
+def _constant(number: int) -> Column:
     """A number that all rows have, and that is no part of the code that Spark writes.
 
     A literal number is, so each batch would be compiled anew. A text is not, and one that depends

@@ -34,7 +34,7 @@ from laps_analytics.ingest.hours import (
     reach,
 )
 from laps_analytics.ingest.schema_check import is_whole, shape_fits
-from laps_analytics.ingest.silver import once, placed, typed, unfit
+from laps_analytics.ingest.silver import deduplicated, typed, unfit, with_clock
 from laps_analytics.lake import (
     DataFile,
     Lake,
@@ -56,11 +56,11 @@ from laps_analytics.schema import (
     table_name,
 )
 
-__all__ = ["PLACED", "Rebuilt", "bad_shapes", "is_over", "rebuild"]
+__all__ = ["CLOCK_WITH_BATCH", "Rebuilt", "bad_shapes", "is_over", "rebuild"]
 
 _THREADS: Final = 3
 """Tables that are written at once: small jobs wait more than they work."""
-PLACED: Final = StructType([*CLOCK.fields, StructField("hour_batch", LongType())])
+CLOCK_WITH_BATCH: Final = StructType([*CLOCK.fields, StructField("hour_batch", LongType())])
 
 
 @dataclass(slots=True)
@@ -128,7 +128,7 @@ def rebuild(
     hours = _make_clock(spark, lake, events, touched, key=key)
     progress("clock")
     clock = lake.table("silver/clock").snapshot()
-    near = {hour for each in hours for hour in _around(each)} | hours
+    near = {hour for each in hours for hour in _neighbours(each)} | hours
     rows = read_rows(
         lake.table("silver/clock"), snapshot=clock, where=lambda file: hour_of_file(file) in near
     )
@@ -140,7 +140,8 @@ def rebuild(
     for row in rows:
         row["hour_batch"] = first[row["dt"], row["hour"]]
     frame = spark.createDataFrame(
-        [tuple(row[name] for name in PLACED.fieldNames()) for row in rows], PLACED
+        [tuple(row[name] for name in CLOCK_WITH_BATCH.fieldNames()) for row in rows],
+        CLOCK_WITH_BATCH,
     )
     known = set(event_types())
     kinds = bad_shapes(
@@ -160,7 +161,7 @@ def rebuild(
     )
     broken = {row["relay"] for row in rows if not row["ok"] and (row["dt"], row["hour"]) in needed}
     result = Rebuilt(hours=hours, broken=sorted(broken))
-    doubtful = {kind for kind, bad in kinds.items() if bad or _has_inside(kind)}
+    suspect_kinds = {kind for kind, bad in kinds.items() if bad or _has_inside(kind)}
 
     def one(kind: str) -> tuple[str, dict[str, int]]:
         seen = _write_type(plan, kind)
@@ -171,7 +172,7 @@ def rebuild(
         for kind, seen in pool.map(one, sorted({*kinds, *_stale(lake, hours)})):
             result.rows[kind] = seen["rows"]
             result.late += seen["late"]
-    wanted = sorted(set(kinds) if broken else doubtful & set(kinds))
+    wanted = sorted(set(kinds) if broken else suspect_kinds & set(kinds))
     result.unfit = _write_unfit(plan, wanted, sorted(broken))
     progress("silver/quarantine")
     here = [
@@ -189,7 +190,7 @@ def is_over(hour: Hour, now_us: int) -> bool:
     return begin_of(hour) + HOUR_US + WATERMARK_US <= now_us
 
 
-def _around(hour: Hour) -> set[Hour]:
+def _neighbours(hour: Hour) -> set[Hour]:
     begin = begin_of(hour)
     return {hour_at(max(begin - 1, 0)), hour_at(begin + HOUR_US)}
 
@@ -274,8 +275,8 @@ def _write_type(plan: _Plan, kind: str) -> dict[str, int]:
     if plan.key in table.snapshot().batches:
         return _counted(table, plan.key)
     # Before copies are dropped: a body that does not fit must not stand in for one that does.
-    rows = once(plan.bronze(kind, plan.needed).where(plan.fits(kind)))
-    rows = placed(rows, plan.clock).where("ok")
+    rows = deduplicated(plan.bronze(kind, plan.needed).where(plan.fits(kind)))
+    rows = with_clock(rows, plan.clock).where("ok")
     inside = fn.concat_ws("/", "dt", "hour").isin(*(f"{dt}/{hour}" for dt, hour in plan.hours))
     out = typed(rows, kind).where(fn.col("whole") & inside)
     columns = [item.name for item in silver_type(kind)]
@@ -317,8 +318,10 @@ def _write_unfit(plan: _Plan, kinds: list[str], broken: list[str]) -> int:
             fits = plan.fits(kind) & is_whole(kind, "_body")
             # Nearly all rows are good: they go before anything is joined or sorted.
             frames.append(rows.withColumn("_fits", fits).where(~fits | strange).drop("_body"))
-        found = placed(reduce(DataFrame.unionByName, frames), plan.clock)
-        bad = unfit(once(found.where(~(fn.col("ok") & fn.col("_fits"))).drop("_fits"), "type"))
+        found = with_clock(reduce(DataFrame.unionByName, frames), plan.clock)
+        bad = unfit(
+            deduplicated(found.where(~(fn.col("ok") & fn.col("_fits"))).drop("_fits"), "type")
+        )
         write(bad, table, partition_by=("dt", "hour"), replace=replace, batch=plan.key)
     else:
         before = table.snapshot()

@@ -36,8 +36,14 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from laps_analytics.ingest.append import append
-from laps_analytics.ingest.bronze import batch_key, expired_key, lines_of, touched_by, write_bronze
-from laps_analytics.ingest.compaction import Upkeep, keep_small
+from laps_analytics.ingest.bronze import (
+    batch_key,
+    expired_key,
+    hours_of_batch,
+    lines_of,
+    write_bronze,
+)
+from laps_analytics.ingest.compaction import UpkeepLimits, compact_after_batch
 from laps_analytics.ingest.hours import Hour, hour_at
 from laps_analytics.ingest.intake import FAULTS_SUFFIX, SUFFIX, TRACE_SUFFIX, recover, take
 from laps_analytics.ingest.journal import Journal
@@ -147,7 +153,7 @@ def finish(
     journal: Journal,
     summary: Summary,
     progress: Progress,
-    upkeep: Upkeep | None = None,
+    upkeep: UpkeepLimits | None = None,
 ) -> bool:
     """Do what is left of the batch under way, if there is one."""
     batch: Mapping[str, Any] | None = journal.state.get("batch")
@@ -186,7 +192,9 @@ def finish(
     shutil.rmtree(stage, ignore_errors=True)
     for name in batch["files"]:
         (journal.inbox / name).unlink(missing_ok=True)
-    if keep_small(spark, lake, journal, upkeep or Upkeep(), batch=number, made=whole):
+    if compact_after_batch(
+        spark, lake, journal, upkeep or UpkeepLimits(), batch=number, made=whole
+    ):
         progress("compacted")
     return True
 
@@ -201,7 +209,7 @@ def _to_silver(
     """Bring the batch under way from bronze to silver; the hours made whole, and what to note."""
     batch: Mapping[str, Any] = journal.state["batch"]
     number, now_us = int(batch["number"]), int(batch["now_us"])
-    touched = touched_by(lake, number)
+    touched = hours_of_batch(lake, number)
     dirty = {(dt, hour) for dt, hour in journal.state.get("dirty", ())}
     notes: dict[str, Any] = {}
     if batch.get("append"):

@@ -12,17 +12,16 @@ import pandas as pd
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
-from laps_analytics.ingest.columns import made_once
 from laps_analytics.ingest.hours import HOUR_US, WATERMARK_US
-from laps_analytics.ingest.parse import day_of, hour_of
+from laps_analytics.ingest.parse import cached_columns, day_of, hour_of
 from laps_analytics.ingest.schema_check import is_whole
 from laps_analytics.schema import UNFIT, body_type
 from laps_wire.telemetry import TelemetryError, load_line
 
-__all__ = ["explain", "once", "placed", "typed", "unfit"]
+__all__ = ["deduplicated", "explain", "typed", "unfit", "with_clock"]
 
 
-def once(bronze: DataFrame, *keys: str) -> DataFrame:
+def deduplicated(bronze: DataFrame, *keys: str) -> DataFrame:
     """Each event once. Of copies the one that came first counts, so a late copy makes nothing late.
 
     Copies are the same bytes, so they lie in the same hour and type; ``keys`` are what else differs
@@ -32,7 +31,7 @@ def once(bronze: DataFrame, *keys: str) -> DataFrame:
     return bronze.withColumn("_n", fn.row_number().over(first)).where("_n = 1").drop("_n")
 
 
-def placed(rows: DataFrame, clock: DataFrame) -> DataFrame:
+def with_clock(rows: DataFrame, clock: DataFrame) -> DataFrame:
     """Bronze rows and what is known of their clock: offset_us, ok, reason, hour_batch.
 
     ``hour_batch`` is the first batch that had rows of the hour.
@@ -44,10 +43,10 @@ def placed(rows: DataFrame, clock: DataFrame) -> DataFrame:
 def typed(rows: DataFrame, event_type: str) -> DataFrame:
     """Rows of the silver table of a type and a column ``whole``: whether the body is complete.
 
-    The input is of :func:`placed`; the partition columns are those of the corrected time.
+    The input is of :func:`with_clock`; the partition columns are those of the corrected time.
     """
     session = rows.sparkSession
-    for columns in made_once(session, ("typed", event_type), lambda: _typed(event_type)):
+    for columns in cached_columns(session, ("typed", event_type), lambda: _typed(event_type)):
         rows = rows.select(*columns)
     return rows
 

@@ -33,7 +33,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from laps_analytics.ingest.compaction import Upkeep, clear
+from laps_analytics.ingest.compaction import UpkeepLimits, remove_unused
 from laps_analytics.ingest.hours import hour_at
 from laps_analytics.ingest.intake import recover, take
 from laps_analytics.ingest.journal import Journal
@@ -63,7 +63,7 @@ def follow(
     now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
     progress: Progress = lambda _: None,
     report: Callable[[Summary], None] = lambda _: None,
-    upkeep: Upkeep | None = None,
+    upkeep: UpkeepLimits | None = None,
     each_day: Callable[[Journal], None] = lambda _: None,
 ) -> None:
     """Ingest what comes, until ``stop`` is set or ``rounds`` are over; then make open hours whole.
@@ -73,12 +73,12 @@ def follow(
     """
     places = list(places)
     ended = stop or threading.Event()
-    limits = upkeep or Upkeep()
+    limits = upkeep or UpkeepLimits()
     journal = Journal(lake)
     with journal.locked():
         recover(journal)
         finish(lambda: spark, lake, journal, Summary(), progress, limits)
-        clear(lake, journal, limits, deep=True)
+        remove_unused(lake, journal, limits, deep=True)
         stream = _Stream(spark, lake, journal, now_us, progress, report, limits, each_day)
         stream.list_left()
         if rounds is None:
@@ -103,7 +103,7 @@ class _Stream:
         now_us: Callable[[], int],
         progress: Progress,
         report: Callable[[Summary], None],
-        limits: Upkeep,
+        limits: UpkeepLimits,
         each_day: Callable[[Journal], None],
     ) -> None:
         self._each_day = each_day
@@ -166,7 +166,7 @@ class _Stream:
 
     def renew(self) -> None:
         """Begin a new checkpoint, while no query runs; what is left is listed again."""
-        clear(self._lake, self._journal, self._limits, deep=True)
+        remove_unused(self._lake, self._journal, self._limits, deep=True)
         self._open(uuid.uuid4().hex)
         self.list_left()
 

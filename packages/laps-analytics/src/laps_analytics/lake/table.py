@@ -254,7 +254,7 @@ class Table:
         if batch is not None and batch in base.batches:
             return base.batches[batch]
         with writing(self.root):
-            added = self._adopt(staged) if staged is not None else []
+            added = self._move_staged(staged) if staged is not None else []
             entry = {
                 "ts": time.time() if now is None else now,
                 "batch": batch,
@@ -365,7 +365,7 @@ class Table:
             expected += 1
             yield number, entry
 
-    def _adopt(self, staged: Path) -> list[DataFile]:
+    def _move_staged(self, staged: Path) -> list[DataFile]:
         """Move staged files beside the others, under names that nobody else has."""
         added: list[DataFile] = []
         for path in sorted(staged.rglob("*.parquet")):

@@ -12,7 +12,7 @@ from laps_analytics.errors import PlanError
 from laps_analytics.lake import Lake
 from laps_analytics.plan.columns import batches
 
-__all__ = ["Following", "following"]
+__all__ = ["Adoption", "adoption_of"]
 
 _HOUR_US: Final = 3_600_000_000
 _ENOUGH: Final = 0.5
@@ -20,7 +20,7 @@ _ENOUGH: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Following:
+class Adoption:
     """What relays did with some versions of a plan."""
 
     since_us: int
@@ -34,7 +34,7 @@ class Following:
     going_on: Collection[int]
     """Since when relays follow one that did not stop."""
 
-    def hour(self, at_us: int) -> bool:
+    def covers_hour(self, at_us: int) -> bool:
         """Whether the plan was followed in the hour that begins then, from its beginning on."""
         end = at_us + _HOUR_US
         begin = max(at_us, self.since_us)
@@ -44,7 +44,7 @@ class Following:
         return begin < end and time >= _ENOUGH * len(self.accepted) * (end - begin)
 
 
-def following(lake: Lake, plan_id: str, first: int, last: int) -> Following:
+def adoption_of(lake: Lake, plan_id: str, first: int, last: int) -> Adoption:
     """Who followed versions ``first`` to ``last`` of a plan, one after the other.
 
     A relay stops with a version outside of these, another plan, or when its plan expires.
@@ -88,7 +88,7 @@ def following(lake: Lake, plan_id: str, first: int, last: int) -> Following:
     if not begins:
         named = f"version {last}" if first == last else f"any of the versions {first} to {last}"
         raise PlanError(f"no relay has reported that it follows {plan_id} {named}")
-    return Following(
+    return Adoption(
         since_us=min(begins),
         accepted=frozenset(accepted),
         refused=frozenset(refused),

@@ -13,10 +13,22 @@ from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.plan.constraints import Settings
 from laps_analytics.plan.core.demand import Track
 from laps_analytics.plan.core.network import Floats, Network, Node
-from laps_analytics.plan.core.predict import DAY, WINDOW_US, Backtest, backtest, forecast, tried
-from laps_analytics.plan.core.trust import believed, liars, settle, settle_loss
+from laps_analytics.plan.core.predict import (
+    DAY,
+    WINDOW_US,
+    Backtest,
+    backtest,
+    backtest_links,
+    forecast,
+)
+from laps_analytics.plan.core.trust import (
+    inconsistent_ends,
+    reconcile_loss,
+    reconcile_rtt,
+    window_medians,
+)
 from laps_analytics.plan.demand_estimate import demand_of
-from laps_analytics.plan.observation import NodeRow, Observed
+from laps_analytics.plan.observation import NodeRow, Observation
 
 __all__ = ["Assembled", "assemble"]
 
@@ -35,7 +47,7 @@ class Assembled:
     tracks: Sequence[Track]
     suspects: tuple[str, ...]
     """Relays whose measurements were not believed."""
-    aside: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
     """Relays of which nothing was believed: what they wrote contradicts others, or is broken."""
     prediction: Backtest
     predicted: bool
@@ -46,13 +58,13 @@ class Assembled:
 
 
 def assemble(
-    observed: Observed,
+    observed: Observation,
     settings: Settings,
     dimensions: Dimensions | None = None,
     *,
-    aside: Collection[str] = (),
+    excluded: Collection[str] = (),
 ) -> Assembled:
-    """Believe what can be believed; nothing that those say who are set ``aside``."""
+    """Believe what can be believed; nothing that those say who are set ``excluded``."""
     facts = dimensions or Dimensions()
     index = {row.node: number for number, row in enumerate(observed.nodes)}
     places = [
@@ -61,13 +73,13 @@ def assemble(
     ]
     series = _all_series(observed.rtt_ms, index, observed.at_us, 1e-9, np.inf)
     present, ahead, judged = _expected(series, 1e-9, np.inf)
-    doubted = {index[name] for name in aside if name in index}
-    suspects = liars(present, places) | doubted
-    rtt = settle(ahead, places, doubted)
+    untrusted = {index[name] for name in excluded if name in index}
+    suspects = inconsistent_ends(present, places) | untrusted
+    rtt = reconcile_rtt(ahead, places, untrusted)
     lost = _all_series(observed.loss, index, observed.at_us, 0.0, 1.0)
     _, lost_ahead, loss_judged = _expected(lost, 0.0, 1.0)
-    loss = settle_loss(lost_ahead, len(index), suspects)
-    tracks, to_clients = demand_of(observed.hops, index, facts, aside)
+    loss = reconcile_loss(lost_ahead, len(index), suspects)
+    tracks, to_clients = demand_of(observed.hops, index, facts, excluded)
     nodes = tuple(
         _node(row, settings, facts, to_clients.get(number, 0.0))
         for number, row in enumerate(observed.nodes)
@@ -78,7 +90,7 @@ def assemble(
         network=network,
         tracks=tracks,
         suspects=tuple(sorted(observed.nodes[number].node for number in suspects)),
-        aside=tuple(sorted(aside)),
+        excluded=tuple(sorted(excluded)),
         prediction=judged,
         predicted=judged.wins,
         loss_prediction=loss_judged,
@@ -108,14 +120,14 @@ def _expected(
 
     A forecast that does no better than the last value is not used.
     """
-    present = believed(
+    present = window_medians(
         {
             pair: found.tolist()
             for pair, values in series.items()
             if len(found := values[-_RECENT:][np.isfinite(values[-_RECENT:])])
         }
     )
-    links = tried({pair: len(values) for pair, values in series.items()})
+    links = backtest_links({pair: len(values) for pair, values in series.items()})
     judged = backtest([series[pair] for pair in links], trials=12)
     if not judged.wins:
         return present, present, judged
@@ -139,16 +151,16 @@ def _series(values: Mapping[int, float], end_us: int, least: float, most: float)
 
 
 def _node(row: NodeRow, settings: Settings, facts: Dimensions, clients_bps: float) -> Node:
-    said = settings.nodes.get(row.node)
+    claimed = settings.nodes.get(row.node)
     capacity = facts.relays.get(row.node, _UNKNOWN_BPS)
-    if said is not None and said.capacity_bps is not None:
-        capacity = said.capacity_bps
-    usable = (said is None or said.usable) and row.load < 0.95
+    if claimed is not None and claimed.capacity_bps is not None:
+        capacity = claimed.capacity_bps
+    usable = (claimed is None or claimed.usable) and row.load < 0.95
     return Node(
         id=row.node,
         kind=row.kind,
         region=row.region,
-        country="" if said is None else said.country,
+        country="" if claimed is None else claimed.country,
         longitude=row.longitude,
         latitude=row.latitude,
         capacity_bps=capacity,
@@ -176,16 +188,16 @@ def _links(
         if a in index and b in index:
             capacity[index[a], index[b]] = bps
     countries: dict[tuple[int, int], frozenset[str]] = {}
-    for (a, b), said in settings.links.items():
+    for (a, b), claimed in settings.links.items():
         if a not in index or b not in index:
             continue
         for pair in ((index[a], index[b]), (index[b], index[a])):
-            if said.price is not None:
-                price[pair] = said.price
-            if said.capacity_bps is not None:
-                capacity[pair] = said.capacity_bps
-        if said.countries is not None:
-            countries[index[a], index[b]] = said.countries
+            if claimed.price is not None:
+                price[pair] = claimed.price
+            if claimed.capacity_bps is not None:
+                capacity[pair] = claimed.capacity_bps
+        if claimed.countries is not None:
+            countries[index[a], index[b]] = claimed.countries
     return Network(
         nodes=nodes,
         rtt_ms=rtt,

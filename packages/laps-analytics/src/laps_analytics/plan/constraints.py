@@ -228,9 +228,9 @@ class _Reader:
     # Values
 
     def only(self, plain: Mapping[str, Any], known: set[str], place: str) -> None:
-        if strange := sorted(set(plain) - known):
+        if unknown := sorted(set(plain) - known):
             words = f"is not known here; known: {', '.join(sorted(known))}"
-            raise self.fault(f"{place}.{strange[0]}" if place else strange[0], words)
+            raise self.fault(f"{place}.{unknown[0]}" if place else unknown[0], words)
 
     def as_table(self, row: object, place: str) -> Mapping[str, Any]:
         if not isinstance(row, dict):

@@ -13,12 +13,12 @@ from typing import Any, Final
 import pyarrow as pa
 
 from laps_analytics.lake import Lake
-from laps_analytics.plan.adoption import following
+from laps_analytics.plan.adoption import adoption_of
 from laps_analytics.plan.before_after import before_and_after, worse_parts
 from laps_analytics.plan.columns import batches
 from laps_analytics.plan.core.revert import widest
 
-__all__ = ["Answer", "Span", "answers_of", "effects_of", "spans_of", "story_of"]
+__all__ = ["Answer", "Span", "answers_of", "effects_of", "history_of", "spans_of"]
 
 _COLUMNS: Final = ("ts", "event_seq", "relay", "plan_id", "plan_version", "outcome", "reason")
 
@@ -117,14 +117,14 @@ def effects_of(lake: Lake, spans: Sequence[Span]) -> tuple[list[dict[str, Any]],
 
     All versions of the series are judged as one, as ``plan measure --since`` does.
     """
-    heard = [span for span in spans if span.followed]
-    if not heard:
+    followed_spans = [span for span in spans if span.followed]
+    if not followed_spans:
         return [], []
-    newest = max(heard, key=lambda span: (bool(span.now), span.first_us))
-    series = [span.version for span in heard if span.plan == newest.plan]
+    newest = max(followed_spans, key=lambda span: (bool(span.now), span.first_us))
+    series = [span.version for span in followed_spans if span.plan == newest.plan]
     first, last = min(series), max(series)
-    followed = following(lake, newest.plan, first, last)
-    found = before_and_after(lake, followed.since_us, counts=followed.hour)
+    adoption = adoption_of(lake, newest.plan, first, last)
+    found = before_and_after(lake, adoption.since_us, counts=adoption.covers_hour)
     worse = worse_parts(found)
     open_ = widest(worse)
     rows: list[dict[str, Any]] = []
@@ -149,7 +149,7 @@ def effects_of(lake: Lake, spans: Sequence[Span]) -> tuple[list[dict[str, Any]],
     return rows, [str(part) for part in open_]
 
 
-def story_of(lake: Lake, span_us: tuple[int, int] | None) -> dict[str, Any]:
+def history_of(lake: Lake, span_us: tuple[int, int] | None) -> dict[str, Any]:
     """The plans of a time, in force then or answered by a relay: as the chapter of a report has it.
 
     ``span_us`` is its begin and end; None if there is nothing to report on.
@@ -160,9 +160,9 @@ def story_of(lake: Lake, span_us: tuple[int, int] | None) -> dict[str, Any]:
     answers = answers_of(lake, until_us=end)
     spans = spans_of(answers)
     effects, back = effects_of(lake, spans)
-    told = [span for span in spans if span.now or (span.last_us or span.first_us) >= first]
+    shown = [span for span in spans if span.now or (span.last_us or span.first_us) >= first]
     return {
-        "versions": [_row(span) for span in told],
+        "versions": [_row(span) for span in shown],
         "answers": [asdict(item) for item in answers if item.at_us >= first],
         "effects": effects,
         "back": back,

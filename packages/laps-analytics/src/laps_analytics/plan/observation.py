@@ -5,7 +5,7 @@ What stays in memory grows with what is decided about, and not with how often it
 - relays: one row for each snapshot of the hour;
 - links: some hundred windows of each direction, and all of a week for at most twenty;
 - tracks: one row for each way through a relay (track, from, to), and not more than
-  :data:`MOST_WAYS`: beyond that planning stops with an error that says so.
+  :data:`MAX_PATHS`: beyond that planning stops with an error that says so.
 
 Tables are read some rows at a time, and added up on the way (``plan.reading``).
 """
@@ -26,24 +26,24 @@ from laps_analytics.gold.build import gold_name
 from laps_analytics.lake import Lake
 from laps_analytics.lake.table import DataFile
 from laps_analytics.plan.columns import batches, between, summed
-from laps_analytics.plan.core.predict import LOOKED_AT, WINDOW_US, tried
-from laps_analytics.plan.core.trust import set_aside
+from laps_analytics.plan.core.predict import WINDOW_US, WINDOWS_USED, backtest_links
+from laps_analytics.plan.core.trust import excluded_relays
 
 __all__ = [
-    "MOST_WAYS",
+    "MAX_PATHS",
     "Gate",
     "HopRow",
     "NodeRow",
-    "Observed",
-    "doubted",
+    "Observation",
     "gate_of",
     "known_relays",
     "observe",
     "require_fresh",
+    "untrusted_relays",
 ]
 
 HISTORY_DAYS: Final = 8
-MOST_WAYS: Final = 2_000_000
+MAX_PATHS: Final = 2_000_000
 """Ways of tracks through relays that a plan is made for: about a gigabyte."""
 
 
@@ -72,7 +72,7 @@ class HopRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
+class Observation:
     """Everything that relays said."""
 
     at_us: int
@@ -85,7 +85,7 @@ class Observed:
     hops: Sequence[HopRow] = ()
 
 
-def observe(lake: Lake, *, minutes: int = 60, at_us: int | None = None) -> Observed:
+def observe(lake: Lake, *, minutes: int = 60, at_us: int | None = None) -> Observation:
     """The last ``minutes`` of a lake, up to ``at_us`` or its newest snapshot."""
     days = sorted({dt for (dt,) in _table(lake, "topology_snapshot").partitions("dt")})
     if not days:
@@ -100,7 +100,7 @@ def observe(lake: Lake, *, minutes: int = 60, at_us: int | None = None) -> Obser
     first = _day(end - HISTORY_DAYS * 86_400_000_000)
     history = [day for day in days if day >= first]
     names = [row.node for row in nodes]
-    return Observed(
+    return Observation(
         at_us=end,
         nodes=nodes,
         rtt_ms=_measured(lake, history, end, names, "rtt_p50_us", 1000),
@@ -167,13 +167,13 @@ def gate_of(lake: Lake, *, at_us: int, hours: int = 2) -> Gate:
     )
 
 
-def doubted(gate: Gate, observed: Observed) -> frozenset[str]:
+def untrusted_relays(gate: Gate, observed: Observation) -> frozenset[str]:
     """The relays whose word does not count; :class:`GateError` if they are more than a few."""
     if gate.open:
         return frozenset()
     names = [row.node for row in observed.nodes]
     # What is red and about nobody cannot be put down to few.
-    found = set_aside(gate.about, names) if gate.hours and gate.about else None
+    found = excluded_relays(gate.about, names) if gate.hours and gate.about else None
     if found is None:
         gate.require()
     return found or frozenset()
@@ -192,7 +192,7 @@ def known_relays(lake: Lake, *, at_us: int) -> frozenset[str]:
     return frozenset(found)
 
 
-def require_fresh(observed: Observed, *, now_us: int, max_age_us: int) -> None:
+def require_fresh(observed: Observation, *, now_us: int, max_age_us: int) -> None:
     """Raise :class:`GateError` if what was observed is not of now.
 
     What lies ahead is refused as well: a clock that is wrong would make old data look new for long.
@@ -274,8 +274,8 @@ def _measured(
     }
     last = end // WINDOW_US
     lengths = {pair: last - min(values) // WINDOW_US + 1 for pair, values in found.items()}
-    whole = pa.array([f"{a} {b}" for a, b in tried(lengths)], pa.string())
-    looked_at = pa.array(sorted(last + step for step in LOOKED_AT), pa.int64())
+    whole = pa.array([f"{a} {b}" for a, b in backtest_links(lengths)], pa.string())
+    looked_at = pa.array(sorted(last + step for step in WINDOWS_USED), pa.int64())
     for rows in parts():
         key = pc.binary_join_element_wise(rows["relay"], rows["peer"], " ")
         window = pc.divide(rows["window_start"], WINDOW_US)
@@ -305,11 +305,11 @@ def _hops(lake: Lake, begin: int, end: int) -> list[HopRow]:
 
     def too_many(count: int) -> PlanError:
         return PlanError(
-            f"tracks take more than {MOST_WAYS} ways through relays in the time that the plan would"
+            f"tracks take more than {MAX_PATHS} ways through relays in the time that the plan would"
             f" be based on ({count} were counted): that is more than one planner can decide about"
         )
 
-    found = summed(parts(), keys, sums, most=MOST_WAYS, fault=too_many)
+    found = summed(parts(), keys, sums, most=MAX_PATHS, fault=too_many)
     rows = [
         HopRow(
             relay=row["relay"],

@@ -23,7 +23,7 @@ def capacity(context: Context) -> Section:
     made = context.gold.days("capacity_fc", _HISTORY)[-1:]
     table = context.gold.of_days("capacity_fc", days=made)
     if table.empty:
-        return context.nothing(*head, "capacity_fc")
+        return context.empty_section(*head, "capacity_fc")
     table = table.copy()
     table["name"] = [
         context.places.full(row.relay) if row.kind == "relay"

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = ["guarded"]
+__all__ = ["escape_formula"]
 
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
-def guarded(value: Any) -> Any:
+def escape_formula(value: Any) -> Any:
     """The same value, or text that no spreadsheet calculates."""
     if not isinstance(value, str) or not value.startswith(_FORMULA):
         return value

@@ -26,7 +26,7 @@ from laps_analytics.lake import Lake
 __all__ = ["Gold", "Tables", "read_gold"]
 
 _DAY: Final = pd.Timedelta(days=1)
-_HOLE: Final = pd.Timedelta(minutes=30)
+_MAX_GAP: Final = pd.Timedelta(minutes=30)
 _LONG: Final = (3, 31)
 """Days beyond which hours are read, and days."""
 _TIMES: Final = ("window_start", "at", "last")
@@ -127,13 +127,13 @@ class Gold:
         asked = frame[at] >= begin if self.since is not None else frame[at] > begin
         return frame[asked & (frame[at] <= clock)]
 
-    def stretch(self, name: str, columns: Sequence[str] = ()) -> pd.DataFrame:
+    def latest_stretch(self, name: str, columns: Sequence[str] = ()) -> pd.DataFrame:
         """The rows at the end between which no half hour is missing, a day at most."""
         frame = self.recent(name, columns)
         if frame.empty or self.since is not None:
             return frame
         times = frame["window_start"].drop_duplicates().sort_values()
-        holes = times[times.diff() > _HOLE]
+        holes = times[times.diff() > _MAX_GAP]
         return frame if holes.empty else frame[frame["window_start"] >= holes.iloc[-1]]
 
     def days(self, name: str, back: int = 1) -> list[str]:

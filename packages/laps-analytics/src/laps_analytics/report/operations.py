@@ -27,7 +27,7 @@ def cache(context: Context) -> Section:
     head = ("cache", "Caches", "Is the cache worth its memory, and what would another ttl bring?")
     table = context.gold.recent("cache_eff_1h", _CACHE)
     if table.empty:
-        return context.nothing(*head, "cache_eff_1h")
+        return context.empty_section(*head, "cache_eff_1h")
     asked = (table["hit_bytes"] + table["miss_bytes"]).astype(float)
     hit, total = float(table["hit_bytes"].sum()), float(asked.sum())
     relays = table.groupby("relay").agg(
@@ -118,7 +118,7 @@ def usage(context: Context) -> Section:
     days = context.gold.month("usage_tenant_day")
     table = context.gold.of_days("usage_tenant_day", _USAGE, days=days)
     if table.empty:
-        return context.nothing(*head, "usage_tenant_day")
+        return context.empty_section(*head, "usage_tenant_day")
     newest = table.sort_values("version").drop_duplicates(["dt", "tenant"], keep="last")
     tenants = newest.groupby("tenant").agg(
         days=("dt", "nunique"),
@@ -183,7 +183,7 @@ def quality(context: Context) -> Section:
     head = ("quality", "Data quality", "Can the other chapters be believed?")
     table = context.gold.recent("quality_1h")
     if table.empty:
-        return context.nothing(*head, "quality_1h")
+        return context.empty_section(*head, "quality_1h")
     checks = table.groupby("check").agg(
         checked=("ok", "size"),
         failed=("ok", lambda v: int((~v.fillna(False).astype(bool)).sum())),

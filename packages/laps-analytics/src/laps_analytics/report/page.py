@@ -96,7 +96,7 @@ def _section(item: Section) -> list[str]:
         f'<h2 id="{item.key}-h">{_text(item.title)}</h2>',
         f'<p class="question">{_text(item.question)}</p>',
     ]
-    parts += [f"<p>{_text(words)}</p>" for words in item.words]
+    parts += [f"<p>{_text(words)}</p>" for words in item.paragraphs]
     parts += [f"<figure>{picture.svg}</figure>" for picture in item.pictures]
     for name, frame in item.tables.items():
         if frame.empty:

@@ -14,7 +14,7 @@ from laps_analytics.report.plots import BAD, COLOURS, FAINT, GOOD, Picture, draw
 from laps_analytics.report.section import Context, Section
 from laps_wire.plan import Plan
 
-__all__ = ["PlanStory", "plans", "vias"]
+__all__ = ["PlanHistory", "plans", "vias"]
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -34,7 +34,7 @@ _NAMES: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanStory:
+class PlanHistory:
     """What is told: rows, with times as microseconds since 1970."""
 
     versions: Rows = ()
@@ -48,13 +48,13 @@ class PlanStory:
     """Parts for which going back is proposed."""
 
 
-def plans(context: Context, story: PlanStory) -> Section:
+def plans(context: Context, history: PlanHistory) -> Section:
     """Versions over time, answers of relays, what moved, and proposals to go back."""
-    if not story.versions:
+    if not history.versions:
         nothing = "No relay has said anything of a plan in this time (policy.applied)."
         return Section(*_HEAD, (nothing,), answer=nothing)
-    versions = _timed(story.versions, "first_us", "last_us")
-    answers = _timed(story.answers, "at_us")
+    versions = _timed(history.versions, "first_us", "last_us")
+    answers = _timed(history.answers, "at_us")
     tables = {"plan_versions": versions.iloc[::-1].reset_index(drop=True)}
     if len(answers):
         answers.insert(2, "place", [context.places.city(node) for node in answers["relay"]])
@@ -62,13 +62,13 @@ def plans(context: Context, story: PlanStory) -> Section:
         order = answers.assign(fine=answers["outcome"] == "accepted")
         order = order.sort_values(["fine", "at"], ascending=[True, False], kind="stable")
         tables["plan_answers"] = order.drop(columns="fine").reset_index(drop=True)
-    if story.effects:
-        tables["plan_effects"] = pd.DataFrame(list(story.effects))
+    if history.effects:
+        tables["plan_effects"] = pd.DataFrame(list(history.effects))
     words = [
         _in_force(versions),
-        *_refusals(context, story.answers),
-        _moved(story),
-        _proposed(story),
+        *_refusals(context, history.answers),
+        _moved(history),
+        _proposed(history),
     ]
     return Section(*_HEAD, tuple(words), (_picture(context, versions, answers),), tables, words[0])
 
@@ -115,8 +115,8 @@ def _refusals(context: Context, answers: Rows) -> list[str]:
     return [f"Refused because: {shown}."]
 
 
-def _moved(story: PlanStory) -> str:
-    whole = [row for row in story.effects if row["part"] == "all"]
+def _moved(history: PlanHistory) -> str:
+    whole = [row for row in history.effects if row["part"] == "all"]
     clear = [row for row in whole if row["verdict"] != "unclear"]
     if not whole:
         return "What it moved cannot be told yet: no hours before and after it are alike."
@@ -136,10 +136,10 @@ def _signed(row: Mapping[str, Any]) -> str:
     return f"{sign}{cell(float(row['change']))}{unit}"
 
 
-def _proposed(story: PlanStory) -> str:
-    if not story.back:
+def _proposed(history: PlanHistory) -> str:
+    if not history.back:
         return "Nothing got worse beyond doubt: no proposal to go back is open."
-    parts = ", ".join(clean(part) for part in story.back)
+    parts = ", ".join(clean(part) for part in history.back)
     return (
         f"Open proposal to go back for: {parts}. The plan that does is made by laps-analytics plan"
         " measure with --out."

@@ -23,7 +23,7 @@ class Section:
     key: str
     title: str
     question: str
-    words: tuple[str, ...] = ()
+    paragraphs: tuple[str, ...] = ()
     pictures: tuple[Picture, ...] = ()
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     """Name to numbers; the same that ``--csv`` and ``--json`` write."""
@@ -46,15 +46,15 @@ class Context:
         snapshot = gold.of_days("topology_snapshot", _NAMES, days=days, where={"kind": ("node",)})
         return cls(gold, Places(snapshot.sort_values("at").drop_duplicates("node", keep="last")))
 
-    def nothing(self, key: str, title: str, question: str, table: str) -> Section:
+    def empty_section(self, key: str, title: str, question: str, table: str) -> Section:
         """A chapter about a table without rows, or with none of the time of the page."""
         last = self.gold.last_seen(table)
         if last is None:
-            words = (
+            paragraphs = (
                 f"The table {table} has no rows: either nothing of that kind happened, or it was"
                 " not built."
             )
-            return Section(key, title, question, (words,))
+            return Section(key, title, question, (paragraphs,))
         answer = f"Nothing since {last}."
-        words = f"{answer} That is the last day of which the table {table} has rows."
-        return Section(key, title, question, (words,), answer=answer)
+        paragraphs = f"{answer} That is the last day of which the table {table} has rows."
+        return Section(key, title, question, (paragraphs,), answer=answer)

@@ -25,7 +25,7 @@ from laps_analytics.errors import UsageError
 from laps_analytics.ingest.hours import Hour
 from laps_analytics.lake import Horizon
 
-__all__ = ["FOREVER", "Decision", "Kept", "Periods", "day_before", "decide", "period"]
+__all__ = ["FOREVER", "Decision", "KeptDays", "Periods", "day_before", "decide", "period"]
 
 FOREVER: Final = "forever"
 _PERIOD: Final = re.compile(r"([1-9][0-9]{0,4})([dwy])")
@@ -75,7 +75,7 @@ class Periods:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptDays:
     """Days that are old enough to go, and stay."""
 
     tier: str
@@ -89,7 +89,7 @@ class Decision:
     """From which day on each tier is kept, and what holds it there."""
 
     horizon: Horizon
-    kept: tuple[Kept, ...]
+    kept: tuple[KeptDays, ...]
 
 
 def decide(
@@ -106,25 +106,25 @@ def decide(
     ``days`` are those of silver, and ``unbuilt`` says which gold tables lack one of them.
     ``open_hours`` got rows from a stream and are not made whole yet.
     """
-    kept: list[Kept] = []
+    kept: list[KeptDays] = []
     bronze, silver = _due(now_us, periods.bronze), _due(now_us, periods.silver)
     if first := min(map(_needed_from, open_hours), default=""):
         why = "an hour that a stream left open is not made whole: run `laps-analytics ingest`"
         if bronze > first:
             bronze = first
-            kept.append(Kept("bronze", first, why))
+            kept.append(KeptDays("bronze", first, why))
         if silver > first:
             silver = first
-            kept.append(Kept("silver", first, why))
+            kept.append(KeptDays("silver", first, why))
     for day in sorted(days):
         if before.silver <= day < silver and (tables := unbuilt(day)):
             silver = day
-            kept.append(Kept("silver", day, _not_built(tables)))
+            kept.append(KeptDays("silver", day, _not_built(tables)))
             break
     gold = _due(now_us, periods.gold)
     # What silver still has would only be built again.
     if gold > silver:
-        kept.append(Kept("gold", silver, "its silver is still there"))
+        kept.append(KeptDays("gold", silver, "its silver is still there"))
         gold = silver
     bills = min(gold, _due(now_us, periods.bills))
     new = Horizon(bronze=bronze, silver=silver, gold=gold, bills=bills)

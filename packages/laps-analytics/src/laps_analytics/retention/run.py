@@ -28,10 +28,10 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from laps_analytics.errors import ConflictError
-from laps_analytics.gold.inputs import NOTE, Inputs, days_of, lasting_kinds, unbuilt
+from laps_analytics.gold.inputs import NOTE, Inputs, days_of, unbounded_kinds, unbuilt
 from laps_analytics.ingest.journal import Journal
 from laps_analytics.lake import DataFile, Horizon, Lake, Table, horizon_of, move_horizon
-from laps_analytics.retention.decide import Decision, Kept, Periods, day_before, decide
+from laps_analytics.retention.decide import Decision, KeptDays, Periods, day_before, decide
 from laps_analytics.schema import table_name
 
 __all__ = ["READERS_S", "Removed", "Retained", "retain", "retain_locked"]
@@ -60,7 +60,7 @@ class Retained:
 
     horizon: Horizon
     removed: tuple[Removed, ...]
-    kept: tuple[Kept, ...]
+    kept: tuple[KeptDays, ...]
     deleted: int
     """Files that were deleted: taken out of their tables by this run, or by others before."""
 
@@ -124,18 +124,20 @@ def retain_locked(
         open_hours=[(dt, hour) for dt, hour in journal.state.get("dirty") or ()],
     )
     if dry:
-        return _told(found, [_gone(lake.table(name), found.horizon)[0] for name in _tables(lake)])
+        return _result(
+            found, [_expired(lake.table(name), found.horizon)[0] for name in _tables(lake)]
+        )
     move_horizon(lake, found.horizon)
     progress("horizon")
     done = []
     for name in _tables(lake):
-        done.append(_take_out(lake.table(name), found.horizon))
+        done.append(_commit_removal(lake.table(name), found.horizon))
         progress(name)
     deleted = sum(_delete(lake.table(name), found.horizon, readers_s) for name in _tables(lake))
-    return _told(found, done, deleted)
+    return _result(found, done, deleted)
 
 
-def _told(found: Decision, done: list[Removed], deleted: int = 0) -> Retained:
+def _result(found: Decision, done: list[Removed], deleted: int = 0) -> Retained:
     return Retained(found.horizon, tuple(item for item in done if item.files), found.kept, deleted)
 
 
@@ -151,7 +153,7 @@ def _is_kept(table: str, horizon: Horizon, partition: dict[str, str]) -> bool:
         return day >= (horizon.bills if table == _BILLS else horizon.gold)
     if table in {"bronze/events", "bronze/qlog"}:
         return day >= horizon.bronze
-    if tier == "silver" and name in {table_name(kind) for kind in lasting_kinds()}:
+    if tier == "silver" and name in {table_name(kind) for kind in unbounded_kinds()}:
         return True
     # Lines that could not be read are part of what silver's days are judged by.
     if day >= horizon.silver or tier == "bronze":
@@ -160,7 +162,7 @@ def _is_kept(table: str, horizon: Horizon, partition: dict[str, str]) -> bool:
     return day == day_before(horizon.silver) and partition["hour"] == _LAST_HOUR
 
 
-def _gone(table: Table, horizon: Horizon) -> tuple[Removed, list[DataFile]]:
+def _expired(table: Table, horizon: Horizon) -> tuple[Removed, list[DataFile]]:
     files = [
         file
         for file in table.snapshot().files.values()
@@ -171,17 +173,17 @@ def _gone(table: Table, horizon: Horizon) -> tuple[Removed, list[DataFile]]:
     return Removed(table.name, tuple(days), len(files), size), files
 
 
-def _take_out(table: Table, horizon: Horizon) -> Removed:
+def _commit_removal(table: Table, horizon: Horizon) -> Removed:
     """Commit that files of before the horizon no longer count."""
     base = table.snapshot()
-    told, files = _gone(table, horizon)
+    removed, files = _expired(table, horizon)
     notes: dict[str, Any] = {}
     if horizon.gold and table.name.startswith("gold/") and table.name != _BILLS:
         oldest = NOTE + str(date.fromisoformat(horizon.gold) - _NOTES)
         notes = {key: None for key in base.meta if key.startswith(NOTE) and key < oldest}
     if files or notes:
         table.commit(None, base=base, remove=[file.path for file in files], meta=notes)
-    return told
+    return removed
 
 
 def _delete(table: Table, horizon: Horizon, readers_s: float) -> int:

@@ -34,7 +34,7 @@ _VECTOR: Final = "jdk.incubator.vector"
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 _MODULE: Final = re.compile(r"^([a-z][\w.]*)@(\d+)", re.MULTILINE)
 
-_BEFORE: Final = """\
+_WRAPPER: Final = """\
 #!/bin/sh
 # Java without the module that Spark asks for and laps-analytics does not use.
 for word do
@@ -44,7 +44,7 @@ done
 exec {java} "$@"
 """
 
-_before: dict[Path, Path] = {}
+_wrappers: dict[Path, Path] = {}
 """Runtimes without the module, to the folder that stands before each of them."""
 
 
@@ -60,18 +60,18 @@ class Runtime:
 
 def runtime_of(java: Path) -> Runtime | None:
     """What a ``java`` program is; None if it does not run."""
-    modules = dict(_MODULE.findall(_said(java, "--list-modules")))
+    modules = dict(_MODULE.findall(_output(java, "--list-modules")))
     if "java.base" in modules:
         return Runtime(int(modules["java.base"]), frozenset(modules))
     # Java 8 knows no modules, and says its version on the error stream.
-    found = _VERSION.search(_said(java, "-version"))
+    found = _VERSION.search(_output(java, "-version"))
     return Runtime(int(found[1])) if found else None
 
 
-def _said(java: Path, word: str) -> str:
+def _output(java: Path, argument: str) -> str:
     try:
         ended = subprocess.run(  # noqa: S603 - the program that Spark would start
-            [str(java), word], capture_output=True, text=True, timeout=60, check=False
+            [str(java), argument], capture_output=True, text=True, timeout=60, check=False
         )
     except (OSError, subprocess.SubprocessError):
         return ""
@@ -79,15 +79,15 @@ def _said(java: Path, word: str) -> str:
 
 
 def find_java(
-    environ: Mapping[str, str] = os.environ, *, tell: Callable[[str], None] = lambda _: None
+    environ: Mapping[str, str] = os.environ, *, warn: Callable[[str], None] = lambda _: None
 ) -> Path:
     """The ``JAVA_HOME`` to use; :class:`JavaMissingError` says where was looked, and what to do.
 
-    ``tell`` hears of a ``JAVA_HOME`` that somebody set and that is not used.
+    ``warn`` hears of a ``JAVA_HOME`` that somebody set and that is not used.
     """
     looked: list[str] = []
     for home, name in _candidates(environ):
-        if home in _before.values():
+        if home in _wrappers.values():
             return home
         runtime = runtime_of(home / "bin" / "java")
         if runtime is None:
@@ -96,8 +96,8 @@ def find_java(
             looked.append(f"{name} {home}: Java {runtime.version}")
         else:
             if looked and "JAVA_HOME" in environ:
-                tell(f"Java {runtime.version} of {home} is used ({looked[0]})")
-            return home if _VECTOR in runtime.modules else _without_the_module(home)
+                warn(f"Java {runtime.version} of {home} is used ({looked[0]})")
+            return home if _VECTOR in runtime.modules else _wrapped(home)
     raise JavaMissingError(
         f"Spark needs Java {MINIMUM} or newer ({'; '.join(looked) or 'none found'})."
         " Install one and set JAVA_HOME, or: pip install 'laps-analytics[java]'"
@@ -119,16 +119,16 @@ def _candidates(environ: Mapping[str, str]) -> list[tuple[Path, str]]:
     return found
 
 
-def _without_the_module(home: Path) -> Path:
+def _wrapped(home: Path) -> Path:
     """A ``JAVA_HOME`` for as long as this process runs, that leaves the argument out."""
-    if home not in _before:
+    if home not in _wrappers:
         # Of this process alone: nobody else can have put a program there.
         folder = Path(tempfile.mkdtemp(prefix="laps-java-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         java = folder / "bin" / "java"
         java.parent.mkdir()
         real = shlex.quote(str(home / "bin" / "java"))
-        java.write_text(_BEFORE.format(module=_VECTOR, java=real), encoding="utf-8")
+        java.write_text(_WRAPPER.format(module=_VECTOR, java=real), encoding="utf-8")
         java.chmod(0o700)
-        _before[home] = folder
-    return _before[home]
+        _wrappers[home] = folder
+    return _wrappers[home]

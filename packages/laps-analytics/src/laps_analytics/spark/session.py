@@ -24,12 +24,12 @@ from pyspark.sql import SparkSession
 from laps_analytics.errors import StartError, UsageError
 from laps_analytics.spark.java import find_java
 from laps_analytics.spark.launch import (
-    Listener,
+    JvmOutput,
     check_master,
     check_memory,
     check_remote,
     start_context,
-    why,
+    start_failure,
 )
 
 __all__ = [
@@ -38,7 +38,7 @@ __all__ = [
     "check_settings",
     "master_of",
     "spark_session",
-    "use_own_files",
+    "use_fast_local_files",
 ]
 
 _ALWAYS: Final[Mapping[str, str]] = {
@@ -162,12 +162,14 @@ def spark_session(settings: SessionSettings | None = None) -> SparkSession:
         try:
             return _builder({**_ALWAYS, **chosen.options}).remote(chosen.remote).getOrCreate()
         except _FAILED as error:
-            raise StartError(f"--remote {chosen.remote} failed: {why(error, ())}") from None
-    os.environ["JAVA_HOME"] = str(find_java(tell=_tell))
+            raise StartError(
+                f"--remote {chosen.remote} failed: {start_failure(error, ())}"
+            ) from None
+    os.environ["JAVA_HOME"] = str(find_java(warn=_warn))
     session = _started(_options(chosen), chosen)
     session.sparkContext.setLogLevel("ERROR")
     if (session.sparkContext.master or "").startswith("local"):
-        use_own_files(session)
+        use_fast_local_files(session)
     return session
 
 
@@ -209,34 +211,34 @@ def _started(options: Mapping[str, str], chosen: SessionSettings) -> SparkSessio
     """The session, with a JVM of our own if there is none yet."""
     builder = _builder(options)
     known = {"PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"}
-    if SparkContext._gateway is not None or known & os.environ.keys():  # noqa: SLF001
-        listener = None
-    else:
-        listener = Listener()
+    has_jvm = SparkContext._gateway is not None or known & os.environ.keys()  # noqa: SLF001
+    output = None if has_jvm else JvmOutput()
     try:
-        if listener is not None:
+        if output is not None:
             conf = SparkConf().setAll([("spark.app.name", "laps-analytics"), *options.items()])
-            start_context(conf, listener)
+            start_context(conf, output)
         session = builder.getOrCreate()
     except _FAILED as error:
         # A JVM that exited has said all; one that runs still will say no more.
         ended = isinstance(error, PySparkException)
-        said = why(error, () if listener is None else listener.heard(10.0 if ended else 0.0))
-        raise StartError(f"Spark did not start: {said}{_at_fault(said, chosen)}") from None
-    if listener is not None:
-        listener.hand_on()
+        message = start_failure(
+            error, () if output is None else output.lines(10.0 if ended else 0.0)
+        )
+        raise StartError(f"Spark did not start: {message}{_option_hint(message, chosen)}") from None
+    if output is not None:
+        output.forward()
     return session
 
 
-def _at_fault(said: str, chosen: SessionSettings) -> str:
+def _option_hint(message: str, chosen: SessionSettings) -> str:
     """The option that a fault is about, if one is."""
-    text = said.lower()
+    text = message.lower()
     if any(word in text for word in ("heap", "memory", "-xm")):
         return f" (look at --memory {chosen.driver_memory})"
     return f" (look at --master {chosen.master})" if chosen.master else ""
 
 
-def _tell(text: str) -> None:
+def _warn(text: str) -> None:
     sys.stderr.write(f"laps-analytics: {text}\n")
 
 
@@ -270,7 +272,7 @@ public class Files extends org.apache.hadoop.fs.LocalFileSystem {
 """
 
 
-def use_own_files(spark: SparkSession) -> None:
+def use_fast_local_files(spark: SparkSession) -> None:
     """Let Hadoop use our file system for ``file:`` in the JVM of a local session, from now on.
 
     Hadoop's own starts ``chmod`` for each file and folder, as PySpark lacks its native library:

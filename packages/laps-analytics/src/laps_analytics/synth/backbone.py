@@ -11,7 +11,7 @@ measurement.** It is what makes a way over a third relay shorter than the direct
 overlay could win, because shortest ways obey the triangle inequality.
 
 Loss, prices and capacities are made from the same seed, and assumptions as well; see
-:func:`make_world`. The same seed gives the same world on every machine.
+:func:`make_backbone`. The same seed gives the same world on every machine.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
     "Fibre",
     "Relay",
     "load_fibre",
-    "make_world",
+    "make_backbone",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -184,7 +184,7 @@ class Backbone:
         return frozenset(found - {""})
 
 
-def make_world(seed: int, *, edges: int = 120, vias: int = 25) -> Backbone:
+def make_backbone(seed: int, *, edges: int = 120, vias: int = 25) -> Backbone:
     """A world from a seed: so many Edges and Vias, spread over cities.
 
     Edges stand where people are, which we take from how much fibre meets in a city; Vias near the
@@ -193,8 +193,8 @@ def make_world(seed: int, *, edges: int = 120, vias: int = 25) -> Backbone:
     if edges < 2 or vias < 0:
         raise UsageError(f"a world of {edges} Edges and {vias} Vias: at least two Edges")
     fibre = load_fibre()
-    dice = np.random.default_rng(np.random.SeedSequence([0x1A95, seed]))
-    relays = _place(fibre, dice, edges, vias)
+    rng = np.random.default_rng(np.random.SeedSequence([0x1A95, seed]))
+    relays = _place(fibre, rng, edges, vias)
     count = len(relays)
     km = np.zeros((count, count))
     routes = []
@@ -204,19 +204,19 @@ def make_world(seed: int, *, edges: int = 120, vias: int = 25) -> Backbone:
         routes.append(came_by)
     # Sums of the same kilometres from the other end may differ in the last digit.
     km = _symmetric(km)
-    inflation = _symmetric(INFLATION_MEDIAN * np.exp(_SIGMA * dice.standard_normal((count, count))))
+    inflation = _symmetric(INFLATION_MEDIAN * np.exp(_SIGMA * rng.standard_normal((count, count))))
     inflation = np.maximum(inflation, 1.0)
     np.fill_diagonal(inflation, 1.0)
     rtt = 2 * km / KM_PER_MS * inflation + HOP_MS
     np.fill_diagonal(rtt, 0.0)
     # Half of the links lose less than 0.02 %, one in a hundred more than 1 %.
-    loss = _symmetric(np.minimum(2e-4 * np.exp(1.7 * dice.standard_normal((count, count))), 0.2))
+    loss = _symmetric(np.minimum(2e-4 * np.exp(1.7 * rng.standard_normal((count, count))), 0.2))
     np.fill_diagonal(loss, 0.0)
     rate = np.array([_EGRESS.get(relay.region.split("-")[0], 2.0) for relay in relays])
     same = np.array([[a.region == b.region for b in relays] for a in relays])
     price = np.where(same, 0.2, 1.0) * rate[:, None]
     np.fill_diagonal(price, 0.0)
-    capacity = np.where(same, 40e9, 10e9) * np.exp(0.4 * dice.standard_normal((count, count)))
+    capacity = np.where(same, 40e9, 10e9) * np.exp(0.4 * rng.standard_normal((count, count)))
     return Backbone(
         seed=seed,
         relays=relays,
@@ -236,17 +236,17 @@ def _symmetric(values: Floats) -> Floats:
     return upper + upper.T
 
 
-def _place(fibre: Fibre, dice: np.random.Generator, edges: int, vias: int) -> tuple[Relay, ...]:
+def _place(fibre: Fibre, rng: np.random.Generator, edges: int, vias: int) -> tuple[Relay, ...]:
     cities = np.array([number for number, name in enumerate(fibre.names) if name])
     if edges + vias > len(cities):
         raise UsageError(f"{edges + vias} relays, and the world has {len(cities)} cities")
     degree = np.array([len(fibre.around[city]) for city in cities], dtype=float)
-    weight = degree**1.5 * np.exp(0.5 * dice.standard_normal(len(cities)))
-    chosen = dice.choice(len(cities), size=edges, replace=False, p=weight / weight.sum())
+    weight = degree**1.5 * np.exp(0.5 * rng.standard_normal(len(cities)))
+    chosen = rng.choice(len(cities), size=edges, replace=False, p=weight / weight.sum())
     wanted = sorted(chosen.tolist(), key=lambda at: (-weight[at], at))
     hubs = _hubs(fibre, cities, wanted, vias)
     total = weight[wanted].sum()
-    capacity = np.exp(0.3 * dice.standard_normal(edges + vias))
+    capacity = np.exp(0.3 * rng.standard_normal(edges + vias))
     relays = []
     for order, at in enumerate([*wanted, *sorted(hubs)]):
         place = int(cities[at])

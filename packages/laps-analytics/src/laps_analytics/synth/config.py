@@ -14,11 +14,11 @@ from typing import Final
 
 import numpy as np
 
-from laps_analytics.synth.backbone import Backbone, Relay, make_world
-from laps_analytics.synth.dataset import DAY_US, HOUR_US, Scene, Star, Track, Window
+from laps_analytics.synth.backbone import Backbone, Relay, make_backbone
+from laps_analytics.synth.dataset import DAY_US, HOUR_US, Dataset, Star, Track, Window
 from laps_analytics.synth.demand import TrackDemand, make_demand
 
-__all__ = ["END_US", "FULL", "QUICK", "Setting", "Size", "make_setting"]
+__all__ = ["END_US", "FULL", "QUICK", "DatasetConfig", "Size", "make_config"]
 
 END_US: Final = int(datetime(2026, 6, 18, 21, 15, tzinfo=UTC).timestamp()) * 1_000_000
 """When the present of every world ends: an evening in Europe. No clock is read."""
@@ -74,14 +74,14 @@ QUICK: Final = Size(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class DatasetConfig:
     """A world that is ready to run."""
 
     seed: int
     size: Size
     backbone: Backbone
     demand: tuple[TrackDemand, ...]
-    scene: Scene
+    dataset: Dataset
 
     def present(self) -> list[Window]:
         """The past in short, then the last hours in full."""
@@ -108,12 +108,12 @@ def _minutes(begin: int, count: int) -> list[Window]:
     return [Window(begin + number * _MINUTE_US, _MINUTE_US) for number in range(count)]
 
 
-def make_setting(seed: int, size: Size = FULL) -> Setting:
+def make_config(seed: int, size: Size = FULL) -> DatasetConfig:
     """The world of a seed."""
-    backbone = make_world(seed, edges=size.edges, vias=size.vias)
+    backbone = make_backbone(seed, edges=size.edges, vias=size.vias)
     demand = tuple(make_demand(backbone, tracks=size.tracks, viewers=size.viewers))
     nodes = [relay.node for relay in backbone.relays]
-    dice = np.random.default_rng([seed, 0x0A])
+    rng = np.random.default_rng([seed, 0x0A])
     tracks = tuple(
         Track(
             track=item.track,
@@ -122,7 +122,7 @@ def make_setting(seed: int, size: Size = FULL) -> Setting:
             origin=nodes[item.origin],
             bitrate_bps=item.rate_bps,
             interest={
-                nodes[edge]: (float(count), float(dice.uniform(0.2, 0.9)))
+                nodes[edge]: (float(count), float(rng.uniform(0.2, 0.9)))
                 for edge, count in sorted(item.viewers.items())
             },
         )
@@ -133,15 +133,15 @@ def make_setting(seed: int, size: Size = FULL) -> Setting:
         for a, one in enumerate(nodes)
         for b, other in enumerate(nodes)
     }
-    scene = Scene(
+    dataset = Dataset(
         relays=backbone.relays,
         tracks=tracks,
         rtt_us=rtt,
         peers=_peers(backbone, tracks),
-        born_us=END_US - size.days * DAY_US,
+        growth_start_us=END_US - size.days * DAY_US,
     )
-    scene = replace(scene, relays=_sized(scene))
-    return Setting(seed=seed, size=size, backbone=backbone, demand=demand, scene=scene)
+    dataset = replace(dataset, relays=_sized(dataset))
+    return DatasetConfig(seed=seed, size=size, backbone=backbone, demand=demand, dataset=dataset)
 
 
 def _peers(backbone: Backbone, tracks: Sequence[Track]) -> tuple[tuple[str, str], ...]:
@@ -152,19 +152,19 @@ def _peers(backbone: Backbone, tracks: Sequence[Track]) -> tuple[tuple[str, str]
     return tuple(sorted({(min(pair), max(pair)) for pair in pairs}))
 
 
-def _sized(scene: Scene) -> tuple[Relay, ...]:
+def _sized(dataset: Dataset) -> tuple[Relay, ...]:
     """Relays with capacities that can be bought, such that the busiest ones are rather full."""
-    rates = dict.fromkeys(scene.by_node, 0.0)
+    rates = dict.fromkeys(dataset.by_node, 0.0)
     at = END_US - HOUR_US
-    for track in scene.tracks:
-        audience = scene.audience(track, at)
+    for track in dataset.tracks:
+        audience = dataset.audience(track, at)
         tree = Star().tree(track, frozenset(audience) - {track.origin})
         for relay, count in audience.items():
             rates[relay] += count * track.bitrate_bps
         rates[track.origin] += len(tree.parent) * track.bitrate_bps
     busiest = max(rates.values())
     found: list[Relay] = []
-    for item in scene.relays:
+    for item in dataset.relays:
         # Vias are there to carry copies of many origins.
         least = busiest * 2 if item.kind == "via" else busiest / 8
         need = max(rates[item.node], least) / _BUSY

@@ -19,9 +19,9 @@ __all__ = [
     "DAY_US",
     "FIVE_MINUTES_US",
     "HOUR_US",
-    "Carried",
+    "CarriedTrack",
+    "Dataset",
     "Routing",
-    "Scene",
     "Star",
     "Track",
     "Tree",
@@ -124,7 +124,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class Dataset:
     """The world as it is set up; ``growth`` is what demand gains in a day."""
 
     relays: tuple[Relay, ...]
@@ -133,7 +133,7 @@ class Scene:
     """Base round trip time of each pair, both ways round."""
     peers: tuple[tuple[str, str], ...]
     """Pairs of relays that keep a session; the first one dials."""
-    born_us: int
+    growth_start_us: int
     """The first day of growth."""
     growth: float = 0.02
     by_node: Mapping[str, Relay] = field(init=False)
@@ -146,7 +146,7 @@ class Scene:
         moment = datetime.fromtimestamp(at_us / 1e6, UTC)
         hour = moment.hour + moment.minute / 60 + moment.second / 3600
         share = activity(self.by_node[relay].longitude, hour, moment.weekday())
-        days = (at_us - self.born_us) / DAY_US
+        days = (at_us - self.growth_start_us) / DAY_US
         grown: float = (1 + self.growth) ** days
         return share * grown
 
@@ -162,7 +162,7 @@ class Scene:
 
 
 @dataclass(slots=True)
-class Carried:
+class CarriedTrack:
     """A track in a window: who watches, on which tree, and how many bytes each link carried."""
 
     track: Track

@@ -46,43 +46,45 @@ class TrackDemand:
     """Number of an Edge to viewers there, at the busiest hour; never empty, never the origin."""
 
 
-def make_demand(world: Backbone, *, tracks: int = 60, viewers: int = 20_000) -> list[TrackDemand]:
+def make_demand(
+    backbone: Backbone, *, tracks: int = 60, viewers: int = 20_000
+) -> list[TrackDemand]:
     """The tracks of a world, from its seed; at least one viewer for each Edge that takes part."""
     if tracks < 1:
         raise UsageError("a world without tracks has nothing to plan")
-    dice = np.random.default_rng(np.random.SeedSequence([0x1A95, world.seed, 1]))
-    edges = np.array(world.edges)
-    weight = np.array([world.relays[edge].weight for edge in edges])
-    regions = np.array([world.relays[edge].region for edge in edges])
+    rng = np.random.default_rng(np.random.SeedSequence([0x1A95, backbone.seed, 1]))
+    edges = np.array(backbone.edges)
+    weight = np.array([backbone.relays[edge].weight for edge in edges])
+    regions = np.array([backbone.relays[edge].region for edge in edges])
     names = sorted(set(regions.tolist()))
     popularity = 1.0 / np.arange(1, tracks + 1) ** 0.9
     popularity /= popularity.sum()
     found = []
     for number in range(tracks):
-        pick = dice.choice(len(_KINDS), p=[row[2] for row in _KINDS])
+        pick = rng.choice(len(_KINDS), p=[row[2] for row in _KINDS])
         kind, scope, _, rate, most, heads_most = _KINDS[pick]
-        origin = int(dice.choice(edges, p=weight / weight.sum()))
+        origin = int(rng.choice(edges, p=weight / weight.sum()))
         share = weight.copy()
         if kind == "channel":
-            home = {world.relays[origin].region}
-            home |= set(dice.choice(names, size=min(2, len(names)), replace=False).tolist())
+            home = {backbone.relays[origin].region}
+            home |= set(rng.choice(names, size=min(2, len(names)), replace=False).tolist())
             share = share * np.array([1.0 if region in home else 0.02 for region in regions])
         share[edges == origin] = 0.0
         audience = min(heads_most, max(2, int(viewers * popularity[number])))
-        size = int(min(most, len(edges) - 1, max(2, dice.poisson(most * 0.6))))
+        size = int(min(most, len(edges) - 1, max(2, rng.poisson(most * 0.6))))
         # At small odds some places have none at all.
         size = min(size, int(np.count_nonzero(share)))
-        chosen = dice.choice(edges, size=size, replace=False, p=share / share.sum())
+        chosen = rng.choice(edges, size=size, replace=False, p=share / share.sum())
         chosen.sort()
         part = share[np.searchsorted(edges, chosen)]
         heads = np.maximum(1, np.round(audience * part / part.sum())).astype(int)
         found.append(
             TrackDemand(
-                track=f"{dice.integers(1 << 63):016x}",
+                track=f"{rng.integers(1 << 63):016x}",
                 kind=kind,
                 scope=scope,
-                tenant=f"tenant-{dice.integers(1, 5)}",
-                rate_bps=rate * float(dice.choice([0.5, 1.0, 1.5])),
+                tenant=f"tenant-{rng.integers(1, 5)}",
+                rate_bps=rate * float(rng.choice([0.5, 1.0, 1.5])),
                 origin=origin,
                 viewers=dict(zip(chosen.tolist(), heads.tolist(), strict=True)),
             )

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from laps_analytics.synth.dataset import FIVE_MINUTES_US, HOUR_US, Scene, Window
+from laps_analytics.synth.dataset import FIVE_MINUTES_US, HOUR_US, Dataset, Window
 
 __all__ = ["Incident", "Incidents", "choose"]
 
@@ -74,7 +74,7 @@ class Incidents:
         return [asdict(item) for item in self.items]
 
 
-def choose(scene: Scene, windows: Sequence[Window], seed: int) -> Incidents:
+def choose(dataset: Dataset, windows: Sequence[Window], seed: int) -> Incidents:
     """Incidents for the second part of the dense windows; the first part stays quiet.
 
     They do not overlap in place, so that each can be found for itself.
@@ -82,49 +82,49 @@ def choose(scene: Scene, windows: Sequence[Window], seed: int) -> Incidents:
     dense = [window for window in windows if window.dense]
     if not dense:
         return Incidents(())
-    dice = random.Random(f"incidents/{seed}")  # noqa: S311 - a world, not a secret
+    rng = random.Random(f"incidents/{seed}")  # noqa: S311 - a world, not a secret
     first, last = dense[0].start_us, dense[-1].end_us
-    quiet = _border(first + (last - first) * 2 // 5)
+    quiet = _window_start(first + (last - first) * 2 // 5)
     room = last - quiet
-    origins = {track.origin for track in scene.tracks}
+    origins = {track.origin for track in dataset.tracks}
     # Viewers that hang on a link in the middle of the time in question. Those of class gold feel a
     # slow link first.
-    hang: dict[tuple[str, str], int] = {}
-    gold = [track for track in scene.tracks if track.qos == "gold"]
-    for track in gold or scene.tracks:
-        for relay, viewers in scene.audience(track, quiet + room // 6).items():
+    dependents: dict[tuple[str, str], int] = {}
+    gold = [track for track in dataset.tracks if track.qos == "gold"]
+    for track in gold or dataset.tracks:
+        for relay, viewers in dataset.audience(track, quiet + room // 6).items():
             if relay != track.origin:
                 pair = (track.origin, relay)
-                hang[pair] = hang.get(pair, 0) + viewers
-    busy = sorted(hang, key=lambda pair: (-hang[pair], pair))
-    slow = dice.choice(busy[: max(1, len(busy) // 6)])
+                dependents[pair] = dependents.get(pair, 0) + viewers
+    busy = sorted(dependents, key=lambda pair: (-dependents[pair], pair))
+    slow = rng.choice(busy[: max(1, len(busy) // 6)])
     taken = {slow[0], slow[1]}
-    taken_regions = {scene.by_node[node].region for node in taken}
-    edges = sorted(relay.node for relay in scene.relays if relay.kind == "edge")
+    taken_regions = {dataset.by_node[node].region for node in taken}
+    edges = sorted(relay.node for relay in dataset.relays if relay.kind == "edge")
 
     def pick(avoid_origins: bool = True) -> str:
         free = [n for n in edges if n not in taken and not (avoid_origins and n in origins)]
-        found = dice.choice(free or [n for n in edges if n not in taken] or edges)
+        found = rng.choice(free or [n for n in edges if n not in taken] or edges)
         taken.add(found)
         return found
 
     regions = sorted(
-        {scene.by_node[node].region for node in edges if node not in origins} - taken_regions
+        {dataset.by_node[node].region for node in edges if node not in origins} - taken_regions
     )
-    lossy = dice.choice(regions) if regions else ""
-    lossy_nodes = {node for node in edges if scene.by_node[node].region == lossy}
+    lossy = rng.choice(regions) if regions else ""
+    lossy_nodes = {node for node in edges if dataset.by_node[node].region == lossy}
     taken |= lossy_nodes
     out, skewed, flapping = pick(), pick(), pick()
-    liked = [
+    watched = [
         track
-        for track in scene.tracks
-        if track.origin != flapping and flapping in scene.audience(track, quiet)
+        for track in dataset.tracks
+        if track.origin != flapping and flapping in dataset.audience(track, quiet)
     ]
     items = [
         Incident(
             kind="slow_link",
             first_us=quiet,
-            last_us=_border(quiet + room // 3),
+            last_us=_window_start(quiet + room // 3),
             relay=slow[0],
             peer=slow[1],
             amount=260.0,
@@ -141,20 +141,20 @@ def choose(scene: Scene, windows: Sequence[Window], seed: int) -> Incidents:
         items.append(
             Incident(
                 kind="lossy_region",
-                first_us=_border(quiet + room // 3),
-                last_us=_border(quiet + room * 2 // 3),
+                first_us=_window_start(quiet + room // 3),
+                last_us=_window_start(quiet + room * 2 // 3),
                 region=lossy,
                 amount=0.06,
             )
         )
-    if liked:
+    if watched:
         items.append(
             Incident(
                 kind="flap",
                 first_us=quiet,
-                last_us=_border(quiet + room // 2),
+                last_us=_window_start(quiet + room // 2),
                 relay=flapping,
-                track=dice.choice(liked).track,
+                track=rng.choice(watched).track,
             )
         )
     return Incidents(items)
@@ -167,9 +167,9 @@ def _outage(first_us: int, last_us: int) -> int:
     sets are compared hour by hour, and a dead relay cannot take back what it said.
     """
     hour = (last_us - 2 * FIVE_MINUTES_US) // HOUR_US * HOUR_US
-    return hour if hour >= first_us else _border((first_us + last_us) // 2)
+    return hour if hour >= first_us else _window_start((first_us + last_us) // 2)
 
 
-def _border(at_us: int) -> int:
+def _window_start(at_us: int) -> int:
     """Five minutes that are whole: nothing that is summed up over them begins in the middle."""
     return at_us - at_us % FIVE_MINUTES_US

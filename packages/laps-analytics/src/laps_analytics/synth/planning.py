@@ -20,8 +20,8 @@ from laps_wire.plan import ClassRule, HardConstraints
 
 __all__ = [
     "DEMO_POLICY",
-    "WORLD_POLICY",
-    "WORLD_SHARE",
+    "SYNTH_POLICY",
+    "SYNTH_SHARE",
     "network_of",
     "settings_of",
     "tracks_of",
@@ -32,7 +32,7 @@ _DENSE: Final = tuple(
 )
 """Where silver's Vias may stand."""
 
-WORLD_POLICY: Final = Policy(
+SYNTH_POLICY: Final = Policy(
     hard=HardConstraints(
         max_fanout=2,
         headroom_permille=800,
@@ -65,11 +65,11 @@ above 1.2 %. Which countries are denied does not matter, only that ways pass the
 constraint binds in some world is tested."""
 
 DEMO_POLICY: Final = replace(
-    WORLD_POLICY,
+    SYNTH_POLICY,
     hard=replace(
-        WORLD_POLICY.hard,
+        SYNTH_POLICY.hard,
         classes={
-            **WORLD_POLICY.hard.classes,
+            **SYNTH_POLICY.hard.classes,
             "gold": ClassRule(
                 slack_permille=1500,
                 extra_us=60_000,
@@ -83,13 +83,13 @@ DEMO_POLICY: Final = replace(
 )
 """That of the demo: with eight Vias in the world, few second ways are near."""
 
-WORLD_SHARE: Final = 0.01
+SYNTH_SHARE: Final = 0.01
 """What the tracks of a world have of its relays and links: others use the rest."""
 
 
-def network_of(world: Backbone, *, share: float = 1.0) -> Network:
+def network_of(backbone: Backbone, *, share: float = 1.0) -> Network:
     """Relays and links, with a share of their capacity. All relays could peer with each other."""
-    count = len(world.relays)
+    count = len(backbone.relays)
     return Network(
         nodes=tuple(
             Node(
@@ -101,27 +101,28 @@ def network_of(world: Backbone, *, share: float = 1.0) -> Network:
                 latitude=relay.latitude,
                 capacity_bps=relay.capacity_bps * share,
             )
-            for relay in world.relays
+            for relay in backbone.relays
         ),
-        rtt_ms=world.rtt_ms,
-        loss=world.loss,
-        price=world.price,
-        capacity_bps=world.capacity_bps * share,
+        rtt_ms=backbone.rtt_ms,
+        loss=backbone.loss,
+        price=backbone.price,
+        capacity_bps=backbone.capacity_bps * share,
         load_bps=np.zeros((count, count)),
         countries={
-            (a, b): world.path_countries(a, b) for a, b in itertools.combinations(range(count), 2)
+            (a, b): backbone.path_countries(a, b)
+            for a, b in itertools.combinations(range(count), 2)
         },
     )
 
 
-def settings_of(world: Backbone) -> Settings:
+def settings_of(backbone: Backbone) -> Settings:
     """What the operator of a world says: its policy, and where relays and links are."""
-    names = [relay.node for relay in world.relays]
+    names = [relay.node for relay in backbone.relays]
     return Settings(
         policy=DEMO_POLICY,
-        nodes={relay.node: NodeFacts(country=relay.country) for relay in world.relays},
+        nodes={relay.node: NodeFacts(country=relay.country) for relay in backbone.relays},
         links={
-            (names[a], names[b]): LinkFacts(countries=world.path_countries(a, b))
+            (names[a], names[b]): LinkFacts(countries=backbone.path_countries(a, b))
             for a, b in itertools.combinations(range(len(names)), 2)
         },
     )

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Final
 
 from laps_analytics.synth import events
-from laps_analytics.synth.conditions import Sky, Weather
-from laps_analytics.synth.control_plane import Control
+from laps_analytics.synth.conditions import Conditions, WindowConditions
+from laps_analytics.synth.control_plane import ControlPlane
 from laps_analytics.synth.dataset import (
     DAY_US,
     FIVE_MINUTES_US,
     HOUR_US,
-    Carried,
+    CarriedTrack,
+    Dataset,
     Routing,
-    Scene,
     Track,
     Tree,
     Window,
@@ -60,7 +60,7 @@ class Simulation:
 
     def __init__(
         self,
-        scene: Scene,
+        dataset: Dataset,
         routing: Routing,
         incidents: Incidents,
         folder: Path,
@@ -68,21 +68,21 @@ class Simulation:
         seed: int,
         boot: int = 1,
     ) -> None:
-        self.scene = scene
+        self.dataset = dataset
         self.totals = Totals()
         self._routing = routing
         self._incidents = incidents
-        self._weather = Weather(scene, incidents, seed)
+        self._conditions = Conditions(dataset, incidents, seed)
         self.files = TelemetryFiles(
             folder,
-            {relay.node: relay.region for relay in scene.relays},
+            {relay.node: relay.region for relay in dataset.relays},
             clock_error_us=incidents.clock_errors(),
             boot=boot,
         )
-        self.control = Control(scene, self.files)
+        self.control_plane = ControlPlane(dataset, self.files)
         self._viewers = Viewers(self.files, seed)
         self._sent: dict[tuple[str, str], list[int]] = {}
-        self._load: dict[str, float] = dict.fromkeys(scene.by_node, 0.0)
+        self._load: dict[str, float] = dict.fromkeys(dataset.by_node, 0.0)
         self._steps = 0
 
     def run(
@@ -107,39 +107,41 @@ class Simulation:
         return self.totals
 
     def _step(self, window: Window) -> None:
-        sky = self._weather.at(window)
+        conditions = self._conditions.at(window)
         down = self._incidents.down(window.start_us)
-        self.control.nodes(window, sky, down)
+        self.control_plane.nodes(window, conditions, down)
         carried = [
             self._carry(number, track, window, down)
-            for number, track in enumerate(self.scene.tracks)
+            for number, track in enumerate(self.dataset.tracks)
             if track.origin not in down
         ]
-        self.control.interest(window, sky, carried)
+        self.control_plane.interest(window, conditions, carried)
         for item in carried:
             for flap in self._incidents.of("flap"):
                 if window.dense and flap.covers(window.start_us) and flap.relay in item.factor:
-                    self.control.flap(window, sky, item, flap.relay)
-        link_bytes = self._forward(window, sky, carried)
-        self._transport(window, sky, link_bytes, down)
-        self.control.own(window, self._load, down, every=1 if not window.dense else 5)
+                    self.control_plane.flap(window, conditions, item, flap.relay)
+        link_bytes = self._forward(window, conditions, carried)
+        self._transport(window, conditions, link_bytes, down)
+        self.control_plane.own(window, self._load, down, every=1 if not window.dense else 5)
         self._caches(window, carried)
         if window.dense:
             self._viewers.forget(down)
             for item in carried:
-                arrivals = self._deliver(window, sky, item)
-                self._viewers.watch(window, sky, item, arrivals)
+                arrivals = self._deliver(window, conditions, item)
+                self._viewers.watch(window, conditions, item, arrivals)
         self._steps += 1
 
     # What is carried
 
-    def _carry(self, number: int, track: Track, window: Window, down: frozenset[str]) -> Carried:
+    def _carry(
+        self, number: int, track: Track, window: Window, down: frozenset[str]
+    ) -> CarriedTrack:
         # Who watches changes every five minutes, so that tables of five minutes have whole ways.
-        audience = self.scene.audience(track, window.start_us - window.start_us % FIVE_MINUTES_US)
+        audience = self.dataset.audience(track, window.start_us - window.start_us % FIVE_MINUTES_US)
         moved = set()
         for relay in sorted(down & audience.keys()):
             # Its viewers find the next relay.
-            other = self.control.next_best(relay, down)
+            other = self.control_plane.next_best(relay, down)
             audience[other] = audience.pop(relay) + audience.get(other, 0)
             moved.add(other)
         targets = frozenset(audience) - {track.origin}
@@ -155,10 +157,10 @@ class Simulation:
             and flap.covers(window.start_us)
             and flap.relay in targets
         }
-        return Carried(track, number, audience, tree, size, factor, frozenset(moved))
+        return CarriedTrack(track, number, audience, tree, size, factor, frozenset(moved))
 
     def _forward(
-        self, window: Window, sky: Sky, carried: list[Carried]
+        self, window: Window, conditions: WindowConditions, carried: list[CarriedTrack]
     ) -> dict[tuple[str, str], int]:
         """The sums of every relay about every track; bytes of every link."""
         links: dict[tuple[str, str], int] = {}
@@ -177,7 +179,7 @@ class Simulation:
                 rows: list[tuple[str | None, int, int, int]] = []
                 for child in children.get(relay, ()):
                     size = item.received(child)
-                    lost = sky.loss(relay, child)
+                    lost = conditions.loss(relay, child)
                     drops = int(objects * lost) if lost > 0.02 else 0
                     rows.append((child, size, objects, drops))
                     links[relay, child] = links.get((relay, child), 0) + size
@@ -200,42 +202,46 @@ class Simulation:
                             drops=drops,
                             in_peer=in_peer,
                             out_peer=out_peer,
-                            queue_us=sky.queue_us(self._load[relay]) if window.dense else None,
+                            queue_us=conditions.queue_us(self._load[relay])
+                            if window.dense
+                            else None,
                             group=group,
                         ),
                         tenant,
                     )
         for (one, other), size in links.items():
             self.totals.link_bytes += size
-            if self.scene.by_node[one].region != self.scene.by_node[other].region:
+            if self.dataset.by_node[one].region != self.dataset.by_node[other].region:
                 self.totals.wan_bytes += size
         for relay, size in sent.items():
-            capacity = self.scene.by_node[relay].capacity_bps
+            capacity = self.dataset.by_node[relay].capacity_bps
             self._load[relay] = min(1.0, size * 8 / window.seconds / capacity)
         return links
 
     def _transport(
         self,
         window: Window,
-        sky: Sky,
+        conditions: WindowConditions,
         link_bytes: dict[tuple[str, str], int],
         down: frozenset[str],
     ) -> None:
-        for dialler, answerer in self.control.peers:
+        for dialler, answerer in self.control_plane.peers:
             if {dialler, answerer} & down:
                 continue
             used = (dialler, answerer) in link_bytes or (answerer, dialler) in link_bytes
             every = _PAST_EVERY if not window.dense else _USED_EVERY if used else _IDLE_EVERY
             for one, other in ((dialler, answerer), (answerer, dialler)):
                 counts = self._sent.setdefault((one, other), [0, 0, 0])
-                session = self.control.session(one, other)
+                session = self.control_plane.session(one, other)
                 if session.fresh:
                     counts[:] = [0, 0, 0]
                     session.fresh = False
                 size = link_bytes.get((one, other), 0) + 4_000
                 packets = size // _PACKET + 40
                 counts[0] += packets
-                counts[1] += int(sky.dice.binomial(packets, min(0.9, sky.loss(one, other))))
+                counts[1] += int(
+                    conditions.rng.binomial(packets, min(0.9, conditions.loss(one, other)))
+                )
                 counts[2] += size
                 if self._steps % every:
                     continue
@@ -246,26 +252,26 @@ class Simulation:
                     events.quic_sample(
                         session.name,
                         other,
-                        sky.rtt_us(one, other),
-                        self.scene.rtt_us[one, other],
+                        conditions.rtt_us(one, other),
+                        self.dataset.rtt_us[one, other],
                         sent_packets=counts[0],
                         lost_packets=counts[1],
                         sent_bytes=counts[2],
                     ),
                 )
 
-    def _caches(self, window: Window, carried: list[Carried]) -> None:
+    def _caches(self, window: Window, carried: list[CarriedTrack]) -> None:
         """Those who come late ask for the group that is under way."""
         asked: dict[str, list[int]] = {}
         for item in carried:
             for relay, watching in item.audience.items():
                 counts = asked.setdefault(relay, [0, 0, 0, 0])
                 group = int(item.track.bitrate_bps / 8)
-                wishes = 1 + watching // 3
+                requests = 1 + watching // 3
                 # The first to ask misses; the others find what the first one brought.
-                counts[0] += (wishes - 1) * group + group // 2
+                counts[0] += (requests - 1) * group + group // 2
                 counts[1] += group - group // 2
-                counts[2] += wishes // 4
+                counts[2] += requests // 4
                 counts[3] += group * 4
         for relay, (hit, miss, joins, stored) in sorted(asked.items()):
             self.files.put(
@@ -277,20 +283,24 @@ class Simulation:
                 ),
             )
 
-    def _deliver(self, window: Window, sky: Sky, item: Carried) -> dict[str, int]:
+    def _deliver(
+        self, window: Window, conditions: WindowConditions, item: CarriedTrack
+    ) -> dict[str, int]:
         """One object on its way; for each relay with viewers how long after its birth it left."""
         track, tree = item.track, item.tree
         # Not all tracks at once.
-        born = window.start_us + 1_000_000 + (item.number * 1_370_000) % (window.length_us // 2)
+        published_us = (
+            window.start_us + 1_000_000 + (item.number * 1_370_000) % (window.length_us // 2)
+        )
         children = tree.children()
-        came = {tree.origin: born + sky.publisher_us(item.number)}
+        came = {tree.origin: published_us + conditions.publisher_us(item.number)}
         group = window.start_us // 1_000_000
         left: dict[str, int] = {}
         for relay in tree.order():
             outs: list[str | None] = [*children.get(relay, ())]
             if item.audience.get(relay):
                 outs.append(None)
-            gone = came[relay] + sky.queue_us(self._load[relay])
+            gone = came[relay] + conditions.queue_us(self._load[relay])
             for out_peer in outs:
                 self.files.put(
                     relay,
@@ -303,16 +313,16 @@ class Simulation:
                         self.files.clock(relay, gone),
                         _KEY_FRAME,
                         group=group,
-                        publisher_us=born,
+                        publisher_us=published_us,
                         in_peer=tree.parent.get(relay),
                         out_peer=out_peer,
                     ),
                     track.tenant,
                 )
                 if out_peer is not None:
-                    came[out_peer] = gone + sky.one_way_us(relay, out_peer)
+                    came[out_peer] = gone + conditions.one_way_us(relay, out_peer)
                 else:
-                    left[relay] = gone - born
+                    left[relay] = gone - published_us
         return left
 
 

@@ -27,7 +27,13 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from laps_analytics.gold.builders.common import FIVE_MINUTES, Keep, as_it_is, finish, five_minutes
+from laps_analytics.gold.builders.common import (
+    FIVE_MINUTES,
+    Persist,
+    finish,
+    five_minutes,
+    unpersisted,
+)
 from laps_analytics.gold.tables import GOLD
 
 __all__ = ["BEFORE", "METRICS", "Metric", "anomaly", "incidents", "series_of"]
@@ -115,17 +121,17 @@ def series_of(metric: Metric, table: DataFrame) -> DataFrame:
 
 
 def anomaly(
-    tables: Callable[[str], DataFrame], days: Iterable[str], keep: Keep = as_it_is
+    tables: Callable[[str], DataFrame], days: Iterable[str], persist: Persist = unpersisted
 ) -> DataFrame:
     """``anomaly``; ``tables`` gives a gold table of the days and the seven before each."""
     points = [series_of(metric, tables(metric.table)) for metric in METRICS]
-    return incidents(reduce(DataFrame.unionByName, points), days, keep)
+    return incidents(reduce(DataFrame.unionByName, points), days, persist)
 
 
-def incidents(points: DataFrame, days: Iterable[str], keep: Keep = as_it_is) -> DataFrame:
+def incidents(points: DataFrame, days: Iterable[str], persist: Persist = unpersisted) -> DataFrame:
     """The incidents of some days; ``points`` reach back for what is usual."""
-    seen = keep(_seen(points, days))
-    found = keep(_numbered(_unusual(seen)))
+    seen = persist(_seen(points, days))
+    found = persist(_numbered(_unusual(seen)))
     peak = F.struct("z", "value", "usual")
     # Of equal peaks the first series counts, and of two of which one begins the other the longer.
     first = F.struct(

@@ -25,7 +25,14 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from laps_analytics.gold.builders.common import Keep, as_it_is, class_of, disc, finish, window
+from laps_analytics.gold.builders.common import (
+    Persist,
+    class_of,
+    finish,
+    percentile,
+    unpersisted,
+    window,
+)
 from laps_analytics.gold.builders.fanout import MAX_HOPS
 from laps_analytics.gold.builders.qoe import limit_of
 from laps_analytics.gold.builders.viewers import viewers
@@ -40,16 +47,16 @@ _HOUR: Final = ("dt", "hour_start", "track")
 
 
 def blame(
-    silver: Silver, days: Iterable[str], dimensions: Dimensions, *, keep: Keep = as_it_is
+    silver: Silver, days: Iterable[str], dimensions: Dimensions, *, persist: Persist = unpersisted
 ) -> DataFrame:
     """``blame``."""
     wanted = tuple(days)
-    ways = keep(_ways(silver, wanted))
-    slow = _judged(ways, "total", dimensions)
+    paths = persist(_paths(silver, wanted))
+    slow = _judged(paths, "total", dimensions)
     named = (
         slow.select(*_MINUTE, "hour_start", "delivery", F.explode("parts").alias("p"))
         .select(*_MINUTE, "hour_start", "delivery", "p.*")
-        .join(_usual(ways), [*_HOUR, "part", "relay", "peer"])
+        .join(_usual(paths), [*_HOUR, "part", "relay", "peer"])
         .groupBy(*_MINUTE, "delivery")
         .agg(
             F.min(
@@ -59,7 +66,7 @@ def blame(
         .select(*_MINUTE, "worst.part", "worst.relay", "worst.peer", -F.col("worst.order"))
         .toDF(*_MINUTE, "part", "relay", "peer", "excess")
     )
-    every = keep(named.unionByName(_clients(silver, wanted, ways, dimensions)))
+    every = persist(named.unionByName(_clients(silver, wanted, paths, dimensions)))
     rows = every.groupBy(*_MINUTE, "part", "relay", "peer").agg(
         F.count("*").alias("objects"), (F.avg("excess") / 1000.0).alias("excess_ms")
     )
@@ -73,7 +80,7 @@ def blame(
     )
 
 
-def _ways(silver: Silver, days: tuple[str, ...]) -> DataFrame:
+def _paths(silver: Silver, days: tuple[str, ...]) -> DataFrame:
     """Every delivery whose whole way is known: its parts, and its time in all."""
     samples = (
         silver.read("delivery.sample", days, "hour")
@@ -133,7 +140,7 @@ aggregate(
 
 def _judged(rows: DataFrame, took: str, dimensions: Dimensions) -> DataFrame:
     """Those that took too long: over the limit of the class, or over the hour's p95."""
-    usual = rows.groupBy(*_HOUR).agg(disc(0.95, took).alias("p95"))
+    usual = rows.groupBy(*_HOUR).agg(percentile(0.95, took).alias("p95"))
     limit = F.coalesce(limit_of(dimensions, "latency_ms") * 1000, F.col("p95"))
     return (
         rows.withColumn("class", class_of(dimensions))
@@ -143,20 +150,20 @@ def _judged(rows: DataFrame, took: str, dimensions: Dimensions) -> DataFrame:
     )
 
 
-def _usual(ways: DataFrame) -> DataFrame:
+def _usual(paths: DataFrame) -> DataFrame:
     return (
-        ways.select(*_HOUR, F.explode("parts").alias("p"))
+        paths.select(*_HOUR, F.explode("parts").alias("p"))
         .groupBy(*_HOUR, *[F.col(f"p.{name}").alias(name) for name in ("part", "relay", "peer")])
-        .agg(disc(0.5, "p.took").alias("usual"))
+        .agg(percentile(0.5, "p.took").alias("usual"))
     )
 
 
 def _clients(
-    silver: Silver, days: tuple[str, ...], ways: DataFrame, dimensions: Dimensions
+    silver: Silver, days: tuple[str, ...], paths: DataFrame, dimensions: Dimensions
 ) -> DataFrame:
     """Reports over the limit for which the time beyond the relay is to blame."""
-    network = ways.groupBy(*_MINUTE, F.col("at_relay").alias("relay")).agg(
-        disc(0.5, "total").alias("network")
+    network = paths.groupBy(*_MINUTE, F.col("at_relay").alias("relay")).agg(
+        percentile(0.5, "total").alias("network")
     )
     reports = (
         viewers(silver, days)
@@ -172,7 +179,8 @@ def _clients(
         .withColumn("beyond", F.col("latency") - F.col("network"))
     )
     usual = reports.groupBy(*_HOUR, "relay").agg(
-        disc(0.5, "beyond").alias("usual_beyond"), disc(0.5, "network").alias("usual_network")
+        percentile(0.5, "beyond").alias("usual_beyond"),
+        percentile(0.5, "network").alias("usual_network"),
     )
     excess: Column = F.col("beyond") - F.col("usual_beyond")
     return (

@@ -13,23 +13,23 @@ from laps_analytics.gold.dimensions import Dimensions
 
 __all__ = [
     "FIVE_MINUTES",
-    "Keep",
-    "as_it_is",
+    "Persist",
     "class_of",
-    "disc",
-    "disc_of",
     "finish",
     "five_minutes",
     "merged",
+    "percentile",
+    "percentile_of_sorted",
     "tenant_of",
+    "unpersisted",
     "window",
 ]
 
-Keep: TypeAlias = Callable[[DataFrame], DataFrame]
+Persist: TypeAlias = Callable[[DataFrame], DataFrame]
 """What to do with a frame that is used several times: nothing, or to hold it until all is built."""
 
 
-def as_it_is(frame: DataFrame) -> DataFrame:
+def unpersisted(frame: DataFrame) -> DataFrame:
     """Hold nothing: Spark makes the frame again for each use."""
     return frame
 
@@ -49,17 +49,17 @@ def five_minutes(ts: Column | str = "ts") -> Column:
     return window(ts, FIVE_MINUTES)
 
 
-def disc(share: float, column: str, where: str | None = None) -> Column:
+def percentile(share: float, column: str, where: str | None = None) -> Column:
     """The exact percentile: a value that occurs, the first with ``share`` of all at or below it."""
     only = f" FILTER (WHERE {where})" if where else ""
     text = f"percentile_disc({share}) WITHIN GROUP (ORDER BY {column}){only}"
     return F.expr(text).cast("bigint")
 
 
-def disc_of(share: float, values: str) -> Column:
-    """The same of values that are in a sorted array already; null if there are none.
+def percentile_of_sorted(share: float, values: str) -> Column:
+    """Return the exact percentile of a sorted array; null if the array is empty.
 
-    Several percentiles of one array cost one list, where each :func:`disc` counts values anew.
+    Several percentiles can share one array. Each :func:`percentile` counts the values again.
     """
     place = f"cast(ceil({share}D * size({values})) AS int)"
     return F.expr(f"get({values}, greatest({place}, 1) - 1)")

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from laps_analytics.gold.builders.common import finish
-from laps_analytics.gold.builders.hops import received, regions, ways_5m
+from laps_analytics.gold.builders.hops import paths_5m, received, regions
 from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
@@ -28,11 +28,11 @@ _KEYS: Final = ("dt", "window_start", "track", "tenant")
 
 
 def track_fanout(
-    silver: Silver, days: Iterable[str], dimensions: Dimensions, ways: DataFrame | None = None
+    silver: Silver, days: Iterable[str], dimensions: Dimensions, paths: DataFrame | None = None
 ) -> DataFrame:
-    """``track_fanout_5m``; ``ways`` are those of the days, if they are there already."""
+    """``track_fanout_5m``; ``paths`` are those of the days, if they are there already."""
     wanted = tuple(days)
-    hops = ways_5m(silver, wanted, dimensions) if ways is None else ways
+    hops = paths_5m(silver, wanted, dimensions) if paths is None else paths
     where = regions(silver, wanted, hops)
     near = where.withColumnRenamed("region", "from_region")
     far = where.select("dt", F.col("relay").alias("out_peer"), F.col("region").alias("to_region"))

@@ -17,10 +17,10 @@ from laps_analytics.gold.builders.common import five_minutes, tenant_of
 from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.gold.silver import Silver
 
-__all__ = ["received", "regions", "ways_5m"]
+__all__ = ["paths_5m", "received", "regions"]
 
 
-def ways_5m(silver: Silver, days: Iterable[str], dimensions: Dimensions) -> DataFrame:
+def paths_5m(silver: Silver, days: Iterable[str], dimensions: Dimensions) -> DataFrame:
     """(day, window, relay, its region, track, tenant, in_peer, out_peer) to bytes and ``events``.
 
     ``last`` is the time of the last record.
@@ -41,7 +41,7 @@ def ways_5m(silver: Silver, days: Iterable[str], dimensions: Dimensions) -> Data
     )
 
 
-def regions(silver: Silver, days: Iterable[str], ways: DataFrame) -> DataFrame:
+def regions(silver: Silver, days: Iterable[str], paths: DataFrame) -> DataFrame:
     """Relay to region, by day: the last word of the relay itself; its own name without one.
 
     If a relay said two at the same microsecond, the one that sorts last counts.
@@ -50,7 +50,7 @@ def regions(silver: Silver, days: Iterable[str], ways: DataFrame) -> DataFrame:
     keys = ("dt", "relay", "region")
     # The times by region first: a number is added up without sorting, a record would not be.
     parts = [
-        ways.groupBy(*keys).agg(F.max("last").alias("last")),
+        paths.groupBy(*keys).agg(F.max("last").alias("last")),
         *(
             silver.read(kind, wanted).groupBy(*keys).agg(F.max("ts").alias("last"))
             for kind in ("quic.sample", "node.adv")
@@ -63,12 +63,12 @@ def regions(silver: Silver, days: Iterable[str], ways: DataFrame) -> DataFrame:
     return found.select("dt", "relay", F.coalesce("last.region", "relay").alias("region"))
 
 
-def received(ways: DataFrame) -> DataFrame:
+def received(paths: DataFrame) -> DataFrame:
     """What came in, counted once: (window, relay, track, tenant, in_peer) to ``in_bytes``.
 
     A relay that sends a track on over several ways may write the bytes that it received on each of
     them. So what came in is what the way with the most of it says, in five minutes.
     """
     keys = ("dt", "window_start", "relay", "track", "tenant", "in_peer")
-    by_way = ways.groupBy(*keys, "out_peer").agg(F.sum("in_bytes").alias("in_bytes"))
-    return by_way.groupBy(*keys).agg(F.max("in_bytes").alias("in_bytes"))
+    by_path = paths.groupBy(*keys, "out_peer").agg(F.sum("in_bytes").alias("in_bytes"))
+    return by_path.groupBy(*keys).agg(F.max("in_bytes").alias("in_bytes"))

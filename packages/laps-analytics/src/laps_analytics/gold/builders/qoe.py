@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from laps_analytics.gold.builders.common import class_of, disc_of, finish, tenant_of
+from laps_analytics.gold.builders.common import class_of, finish, percentile_of_sorted, tenant_of
 from laps_analytics.gold.builders.rollup import longer, quantile, uniques
 from laps_analytics.gold.builders.viewers import viewers
 from laps_analytics.gold.dimensions import Dimensions
@@ -65,10 +65,10 @@ def qoe_region(silver: Silver, days: Iterable[str], dimensions: Dimensions) -> D
     )
     rows = lists.withColumns(
         {
-            "startup_p95_ms": disc_of(0.95, "startups"),
-            "latency_p50_ms": disc_of(0.5, "latencies"),
-            "latency_p95_ms": disc_of(0.95, "latencies"),
-            "latency_p99_ms": disc_of(0.99, "latencies"),
+            "startup_p95_ms": percentile_of_sorted(0.95, "startups"),
+            "latency_p50_ms": percentile_of_sorted(0.5, "latencies"),
+            "latency_p95_ms": percentile_of_sorted(0.95, "latencies"),
+            "latency_p99_ms": percentile_of_sorted(0.99, "latencies"),
         }
     )
     return finish(_rated(rows, dimensions), GOLD["qoe_region_1m"], wanted)

@@ -36,7 +36,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from laps_analytics.gold.builders.common import Keep, as_it_is, finish, five_minutes, window
+from laps_analytics.gold.builders.common import Persist, finish, five_minutes, unpersisted, window
 from laps_analytics.gold.builders.hops import received
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
@@ -68,7 +68,7 @@ def quality(
     *,
     unfit: DataFrame | None = None,
     clocks: DataFrame | None = None,
-    keep: Keep = as_it_is,
+    persist: Persist = unpersisted,
 ) -> DataFrame:
     """``quality_1h``.
 
@@ -76,7 +76,7 @@ def quality(
     ``silver/quarantine``, ``clocks`` those of ``silver/clock``.
     """
     wanted = tuple(days)
-    counted = keep(_counted(silver, wanted))
+    counted = persist(_counted(silver, wanted))
     parts = [
         _gaps(counted),
         _link_bytes(silver, wanted, counted),

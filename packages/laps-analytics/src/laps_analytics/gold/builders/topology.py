@@ -18,7 +18,13 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from laps_analytics.gold.builders.common import FIVE_MINUTES, Keep, as_it_is, finish, five_minutes
+from laps_analytics.gold.builders.common import (
+    FIVE_MINUTES,
+    Persist,
+    finish,
+    five_minutes,
+    unpersisted,
+)
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
 
@@ -30,19 +36,21 @@ _SILENCE: Final = 3
 """Windows of five minutes, that of the last word included, in which a silent link is there."""
 
 
-def topology_snapshot(silver: Silver, days: Iterable[str], *, keep: Keep = as_it_is) -> DataFrame:
+def topology_snapshot(
+    silver: Silver, days: Iterable[str], *, persist: Persist = unpersisted
+) -> DataFrame:
     """``topology_snapshot``."""
     wanted = tuple(days)
-    sessions = keep(_session_events(silver, wanted))
-    words = keep(_words(silver, wanted))
-    moments = keep(
+    sessions = persist(_session_events(silver, wanted))
+    statements = persist(_node_statements(silver, wanted))
+    moments = persist(
         sessions.select("at")
-        .unionByName(words.select("at"))
+        .unionByName(statements.select("at"))
         .distinct()
         .where(_day("at").isin(sorted(wanted)))
     )
-    nodes = _nodes(words, moments, keep)
-    links = _links(sessions, moments, keep)
+    nodes = _nodes(statements, moments, persist)
+    links = _links(sessions, moments, persist)
     return finish(nodes.unionByName(links).withColumn("dt", _day("at")), GOLD["topology_snapshot"])
 
 
@@ -62,7 +70,7 @@ def _later(column: str, steps: int = 1) -> Column:
 # Nodes
 
 
-def _words(silver: Silver, days: Sequence[str]) -> DataFrame:
+def _node_statements(silver: Silver, days: Sequence[str]) -> DataFrame:
     """What was said about nodes, the last of each kind in five minutes."""
     facts = ("node_type", "longitude", "latitude", "load")
     nothing = [
@@ -99,10 +107,10 @@ def _words(silver: Silver, days: Sequence[str]) -> DataFrame:
     )
 
 
-def _nodes(words: DataFrame, moments: DataFrame, keep: Keep) -> DataFrame:
+def _nodes(statements: DataFrame, moments: DataFrame, persist: Persist) -> DataFrame:
     in_time = Window.partitionBy("node").orderBy("at")
     so_far = in_time.rowsBetween(Window.unboundedPreceding, 0)
-    states = words.select(
+    states = statements.select(
         "node",
         F.col("at").alias("since"),
         F.lead("at").over(in_time).alias("until"),
@@ -130,7 +138,7 @@ def _nodes(words: DataFrame, moments: DataFrame, keep: Keep) -> DataFrame:
         for name in ("node_type", "region", "longitude", "latitude")
     ]
     moved = ~reduce(Column.__and__, like)
-    compared = _compared(keep(present), moments, ("node",), moved)
+    compared = _compared(persist(present), moments, ("node",), moved)
     return compared.select(
         "at",
         F.lit("node").alias("kind"),
@@ -171,7 +179,7 @@ def _session_events(silver: Silver, days: Sequence[str]) -> DataFrame:
     )
 
 
-def _links(sessions: DataFrame, moments: DataFrame, keep: Keep) -> DataFrame:
+def _links(sessions: DataFrame, moments: DataFrame, persist: Persist) -> DataFrame:
     srtt = F.when(F.col("srtt_us").isNotNull(), F.struct("ts", "event_seq", "srtt_us"))
     in_time = Window.partitionBy("relay", "boot", "session_id", "peer").orderBy("at")
     boots = sessions.groupBy("relay", "boot").agg(F.min("at").alias("first"))
@@ -190,7 +198,7 @@ def _links(sessions: DataFrame, moments: DataFrame, keep: Keep) -> DataFrame:
         .agg(F.max("sample").alias("sample"))
         .select("at", "node", "peer", F.col("sample.srtt_us").alias("srtt_us"))
     )
-    compared = _compared(keep(present), moments, ("node", "peer"), F.lit(False))
+    compared = _compared(persist(present), moments, ("node", "peer"), F.lit(False))
     none = F.lit(None)
     return compared.select(
         "at",

@@ -13,8 +13,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from laps_analytics.gold.builders.common import FIVE_MINUTES, disc, finish, tenant_of, window
-from laps_analytics.gold.builders.hops import received, ways_5m
+from laps_analytics.gold.builders.common import FIVE_MINUTES, finish, percentile, tenant_of, window
+from laps_analytics.gold.builders.hops import paths_5m, received
 from laps_analytics.gold.builders.viewers import by_relays
 from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.gold.silver import Silver
@@ -37,14 +37,14 @@ def usage_tenant(
     dimensions: Dimensions,
     *,
     now_us: int,
-    ways: DataFrame | None = None,
+    paths: DataFrame | None = None,
 ) -> DataFrame:
     """``usage_tenant_day`` as of now, as version 1; :func:`restated` gives it its true version.
 
-    ``ways`` are those of the days, if they are there already.
+    ``paths`` are those of the days, if they are there already.
     """
     wanted = tuple(days)
-    hops = ways_5m(silver, wanted, dimensions) if ways is None else ways
+    hops = paths_5m(silver, wanted, dimensions) if paths is None else paths
     reports = (
         by_relays(silver.read("client.report", wanted))
         .withColumn("tenant", tenant_of(dimensions))
@@ -61,7 +61,7 @@ def usage_tenant(
         F.sum("link_bytes").alias("link_bytes"),
         F.sum("events").alias("events"),
         # Of the windows with traffic; a whole number, so that the value is one that occurs.
-        disc(0.95, "out_bytes", where="out_bytes > 0").alias("p95_bytes"),
+        percentile(0.95, "out_bytes", where="out_bytes > 0").alias("p95_bytes"),
     )
     came = (
         received(hops.where("in_peer IS NULL"))

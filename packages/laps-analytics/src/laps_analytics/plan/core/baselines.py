@@ -39,12 +39,12 @@ def hops_then_srtt(network: Network, groups: Sequence[Group], *, peers: int = 2)
             if other != node:
                 near[node].add(other)
                 near[other].add(node)
-    ways: dict[int, dict[int, tuple[int, ...]]] = {}
+    paths: dict[int, dict[int, tuple[int, ...]]] = {}
     found = []
     for group in groups:
-        if group.origin not in ways:
-            ways[group.origin] = _fewest_hops(network, near, group.origin)
-        found.append({target: ways[group.origin][target] for target in group.targets})
+        if group.origin not in paths:
+            paths[group.origin] = _fewest_hops(network, near, group.origin)
+        found.append({target: paths[group.origin][target] for target in group.targets})
     return list(found)
 
 

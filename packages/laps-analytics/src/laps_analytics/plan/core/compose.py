@@ -12,17 +12,17 @@ import numpy as np
 from laps_analytics.plan.core.demand import Group, Track, aggregate, digest
 from laps_analytics.plan.core.network import Network
 from laps_analytics.plan.core.placement import DIRECT, GONE, Draft, InForce, draft
-from laps_analytics.plan.core.repair import Ledger, keep_to_budget, relieve
+from laps_analytics.plan.core.repair import ChangeTracker, apply_change_budget, fit_to_capacity
 from laps_analytics.plan.core.revert import Part
 from laps_analytics.plan.core.rules import Policy
 from laps_wire.nodeid import NodeId
 from laps_wire.plan import Plan, PlanEntry
 
-__all__ = ["Made", "in_force", "make", "place", "snapshot_hash"]
+__all__ = ["PlanResult", "choose_vias", "compose_plan", "in_force", "snapshot_hash"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Made:
+class PlanResult:
     """A plan and how it came about."""
 
     plan: Plan
@@ -45,7 +45,7 @@ def in_force(plan: Plan | None, network: Network) -> InForce:
     return found
 
 
-def place(
+def choose_vias(
     network: Network,
     policy: Policy,
     tracks: Iterable[Track],
@@ -69,10 +69,10 @@ def place(
 
     made = draft(network, policy, aggregate(tracks, vias))
     budget = None if previous is None else policy.hard.change_budget
-    ledger = Ledger(made, old, budget, hold)
-    keep_to_budget(made, ledger)
-    relieve(made, ledger)
-    return made, ledger.changed
+    tracker = ChangeTracker(made, old, budget, hold)
+    apply_change_budget(made, tracker)
+    fit_to_capacity(made, tracker)
+    return made, tracker.changed
 
 
 def snapshot_hash(network: Network, groups: Sequence[Group]) -> str:
@@ -80,7 +80,7 @@ def snapshot_hash(network: Network, groups: Sequence[Group]) -> str:
     return hashlib.sha256(f"{network.digest()} {digest(groups)}".encode()).hexdigest()
 
 
-def make(
+def compose_plan(
     network: Network,
     policy: Policy,
     tracks: Iterable[Track],
@@ -91,9 +91,9 @@ def make(
     lifetime_us: int,
     previous: Plan | None = None,
     hold: Collection[Part] = (),
-) -> Made:
+) -> PlanResult:
     """Plan. Time is an argument; the same arguments give the same plan."""
-    made, changed = place(network, policy, tracks, previous, hold)
+    made, changed = choose_vias(network, policy, tracks, previous, hold)
     # The first leg is shared by the cells of a group that use the same Via.
     sharing = Counter(
         (cell.group, via) for cell, via in zip(made.cells, made.via, strict=True) if via != DIRECT
@@ -112,7 +112,7 @@ def make(
         constraints=policy.hard,
         entries=tuple(sorted(entries, key=lambda e: (e.origin, e.region, e.scope, e.tracks or ()))),
     )
-    return Made(plan=plan, draft=made, changed=len(changed))
+    return PlanResult(plan=plan, draft=made, changed=len(changed))
 
 
 def _entry(made: Draft, number: int, sharing: int) -> PlanEntry:
@@ -151,8 +151,8 @@ def _reason(made: Draft, number: int, delay_ms: float, next_best: int | None) ->
     ]
     if abs(delay_ms) >= 0.5:
         words[0] += f", {abs(delay_ms):.0f} ms {'longer' if delay_ms > 0 else 'shorter'}"
-    if number in made.crowded_out:
-        best = made.network.nodes[made.crowded_out[number]].id
+    if number in made.displaced:
+        best = made.network.nodes[made.displaced[number]].id
         words.append(f"{best} would be better and has no room")
     elif number in made.held:
         words.append("held as it was")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from laps_analytics.plan.core.compose import place
+from laps_analytics.plan.core.compose import choose_vias
 from laps_analytics.plan.core.demand import Track, scaled
 from laps_analytics.plan.core.evaluate import Figures, figures, trees_of
 from laps_analytics.plan.core.network import Floats, Network
@@ -23,9 +23,9 @@ __all__ = [
     "Scenario",
     "declared_legs",
     "diff",
+    "entries_without_demand",
     "explain",
-    "said_of",
-    "unwatched",
+    "planned_vias",
     "what_if",
 ]
 
@@ -102,8 +102,8 @@ def explain(made: Draft, number: int) -> Explanation:
         found.append(_alternative(names[via], _total(made, number, via, legs), total, bound))
     found.sort(key=lambda item: (item.cost is None, item.cost or 0.0, item.via))
     note = made.uncovered.get(number, "")
-    if number in made.crowded_out:
-        note = f"{names[made.crowded_out[number]]} would be better and has no room"
+    if number in made.displaced:
+        note = f"{names[made.displaced[number]]} would be better and has no room"
     elif number in made.kept and not note:
         better = made.kept[number]
         note = (
@@ -136,7 +136,7 @@ def _alternative(via: str, cost: float, now: float, bound: str) -> Alternative:
     return Alternative(via=via, cost=cost, extra=extra, bound="")
 
 
-def said_of(plan: Plan, made: Draft, number: int) -> dict[str, int]:
+def planned_vias(plan: Plan, made: Draft, number: int) -> dict[str, int]:
     """What a plan says of a cell: Via ("direct" if nothing) to how many of its tracks."""
     cell = made.cells[number]
     group = made.groups[cell.group]
@@ -152,7 +152,7 @@ def said_of(plan: Plan, made: Draft, number: int) -> dict[str, int]:
     return found
 
 
-def unwatched(plan: Plan, made: Draft) -> list[PlanEntry]:
+def entries_without_demand(plan: Plan, made: Draft) -> list[PlanEntry]:
     """Entries of a plan of whose tracks a draft has none."""
     there: set[tuple[str, str, int | str]] = set()
     for cell in made.cells:
@@ -271,11 +271,11 @@ def what_if(
     other = network.drained(scenario.drain)
     for region, factor in sorted(scenario.prices.items()):
         other = other.priced(region, factor)
-    first, _ = place(network, policy, tracks)
+    first, _ = choose_vias(network, policy, tracks)
     changed: Iterable[Track] = tracks
     if scenario.demand != 1.0:
         changed = scaled(tracks, scenario.demand)
-    second, _ = place(other, policy, changed)
+    second, _ = choose_vias(other, policy, changed)
     return Outcome(
         before=figures(network, policy, first.groups, trees_of(first)),
         after=figures(other, policy, second.groups, trees_of(second)),

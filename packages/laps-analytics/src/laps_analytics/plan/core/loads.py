@@ -19,25 +19,25 @@ from laps_analytics.plan.core.network import Floats
 from laps_analytics.plan.core.placement import DIRECT, GONE, Draft
 from laps_analytics.plan.core.rules import capacities
 
-__all__ = ["ROUNDING", "Loads", "Spot"]
+__all__ = ["ROUNDING", "Loads", "Resource"]
 
 ROUNDING: Final = 1e-3
 """Bits a second that come from adding up in another order."""
 
-Spot = tuple[int, ...]
+Resource = tuple[int, ...]
 """A relay, or a link as two relays."""
 
 
 class Loads:
-    """What is left of relays and links; ``ways`` is a Via for each cell, the draft's by default."""
+    """What is left of relays and links; ``vias`` is a Via for each cell, the draft's by default."""
 
-    def __init__(self, draft: Draft, ways: Sequence[int] | None = None) -> None:
+    def __init__(self, draft: Draft, vias: Sequence[int] | None = None) -> None:
         self._draft = draft
-        self._ways = draft.via if ways is None else ways
+        self._vias = draft.via if vias is None else vias
         self.node_spare, self.link_spare = capacities(draft.network, draft.policy)
         self._node_rest, self._link_rest = _rest(draft)
         self._uses: dict[tuple[int, int], int] = {}
-        self._reserved: dict[Spot, dict[int, float]] = {}
+        self._reserved: dict[Resource, dict[int, float]] = {}
         """By spot and Via that fails."""
         self._second_uses: dict[tuple[int, int, int], int] = {}
         """By group, Via that fails and second Via."""
@@ -48,7 +48,7 @@ class Loads:
             rest = set(range(len(group.targets))) - planned.get(number, set())
             if rest:
                 self._send(group.origin, [group.targets[member] for member in rest], group.rate_bps)
-        for number, via in enumerate(self._ways):
+        for number, via in enumerate(self._vias):
             self._put(number, via, 1)
 
     def targets(self, number: int) -> list[int]:
@@ -82,11 +82,11 @@ class Loads:
 
     # Room
 
-    def lift(self, number: int) -> None:
-        """Take a cell away for a while, to see what else would fit; :meth:`lower` puts it back."""
+    def remove(self, number: int) -> None:
+        """Take the load of a cell off its resources; :meth:`restore` adds it again."""
         self._put(number, self._draft.via[number], -1)
 
-    def lower(self, number: int) -> None:
+    def restore(self, number: int) -> None:
         """Put a cell back."""
         self._put(number, self._draft.via[number], 1)
 
@@ -108,17 +108,21 @@ class Loads:
             and all(self._has_room((via, target), rate) for target in targets)
         )
 
-    def _has_room(self, spot: Spot, rate: float) -> bool:
-        spare = self.spare(spot) - rate
-        reserved = max(self._reserved.get(spot, {}).values(), default=0.0)
-        return spare >= 0 and spare + self._rest_of(spot) >= reserved
+    def _has_room(self, resource: Resource, rate: float) -> bool:
+        spare = self.spare(resource) - rate
+        reserved = max(self._reserved.get(resource, {}).values(), default=0.0)
+        return spare >= 0 and spare + self._rest_of(resource) >= reserved
 
-    def spare(self, spot: Spot) -> float:
+    def spare(self, resource: Resource) -> float:
         """What is left of a relay or link; below 0 it carries too much."""
-        return float(self.node_spare[spot[0]] if len(spot) == 1 else self.link_spare[spot])
+        return float(
+            self.node_spare[resource[0]] if len(resource) == 1 else self.link_spare[resource]
+        )
 
-    def _rest_of(self, spot: Spot) -> float:
-        return float(self._node_rest[spot[0]] if len(spot) == 1 else self._link_rest[spot])
+    def _rest_of(self, resource: Resource) -> float:
+        return float(
+            self._node_rest[resource[0]] if len(resource) == 1 else self._link_rest[resource]
+        )
 
     # Second ways
 
@@ -136,17 +140,17 @@ class Loads:
                 break
             other = int(draft.choices.candidates[at])
             if other != via and all(
-                self.spare(spot) + self._rest_of(spot)
-                >= self._reserved.get(spot, {}).get(via, 0.0) + rate
-                for spot, rate in self._taken_over(number, via, other)
+                self.spare(resource) + self._rest_of(resource)
+                >= self._reserved.get(resource, {}).get(via, 0.0) + rate
+                for resource, rate in self._taken_over(number, via, other)
             ):
                 return other
         return None
 
     def reserve(self, number: int, via: int, second: int) -> None:
         """Keep room on a second way."""
-        for spot, rate in self._taken_over(number, via, second):
-            kept = self._reserved.setdefault(spot, {})
+        for resource, rate in self._taken_over(number, via, second):
+            kept = self._reserved.setdefault(resource, {})
             kept[via] = kept.get(via, 0.0) + rate
         key = self._draft.cells[number].group, via, second
         self._second_uses[key] = self._second_uses.get(key, 0) + 1
@@ -156,12 +160,12 @@ class Loads:
         self._reserved.clear()
         self._second_uses.clear()
 
-    def _taken_over(self, number: int, via: int, second: int) -> list[tuple[Spot, float]]:
+    def _taken_over(self, number: int, via: int, second: int) -> list[tuple[Resource, float]]:
         """What a second way gets if the first one fails."""
         cell = self._draft.cells[number]
         group = self._draft.groups[cell.group]
         rate, targets = group.rate_bps, self.targets(number)
-        found: list[tuple[Spot, float]] = [((second,), rate * len(targets))]
+        found: list[tuple[Resource, float]] = [((second,), rate * len(targets))]
         found += [((second, target), rate) for target in targets]
         known = self._uses.get((cell.group, second), 0)
         if not known and not self._second_uses.get((cell.group, via, second), 0):
@@ -170,35 +174,38 @@ class Loads:
 
     # Crowds
 
-    def spots(self, number: int) -> list[Spot]:
+    def resources(self, number: int) -> list[Resource]:
         """The relay and the links that a cell uses: what gets better if it goes elsewhere."""
-        via = self._ways[number]
+        via = self._vias[number]
         origin = self._draft.groups[self._draft.cells[number].group].origin
         if via == GONE:
             return []
         source = origin if via == DIRECT else via
-        found: list[Spot] = [(source,), *((source, target) for target in self.targets(number))]
+        found: list[Resource] = [(source,), *((source, target) for target in self.targets(number))]
         return found if via == DIRECT else [*found, (origin, via)]
 
-    def is_over(self, spot: Spot) -> bool:
+    def is_over(self, resource: Resource) -> bool:
         """Whether it carries too much."""
-        return self.spare(spot) < -ROUNDING
+        return self.spare(resource) < -ROUNDING
 
-    def over(self) -> set[Spot]:
+    def over(self) -> set[Resource]:
         """Relays and links that carry too much."""
         nodes = np.flatnonzero(self.node_spare < -ROUNDING)
         links = np.argwhere(self.link_spare < -ROUNDING)
         return {(int(node),) for node in nodes} | {(int(a), int(b)) for a, b in links}
 
-    def crowded(self) -> list[tuple[Spot, list[int]]]:
+    def overloaded(self) -> list[tuple[Resource, list[int]]]:
         """Spots that carry too much, worst first, and the cells that use them."""
         over = self.over()
-        users: dict[Spot, list[int]] = {}
-        for number in range(len(self._ways)) if over else ():
-            for spot in self.spots(number):
-                if spot in over:
-                    users.setdefault(spot, []).append(number)
-        return [(spot, users[spot]) for spot in sorted(users, key=lambda s: (self.spare(s), s))]
+        users: dict[Resource, list[int]] = {}
+        for number in range(len(self._vias)) if over else ():
+            for resource in self.resources(number):
+                if resource in over:
+                    users.setdefault(resource, []).append(number)
+        return [
+            (resource, users[resource])
+            for resource in sorted(users, key=lambda s: (self.spare(s), s))
+        ]
 
 
 def _rest(draft: Draft) -> tuple[Floats, Floats]:

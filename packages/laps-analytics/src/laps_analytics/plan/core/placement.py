@@ -43,7 +43,7 @@ class Draft:
     """By cell: row of the Via, or :data:`DIRECT`."""
     uncovered: dict[int, str] = field(default_factory=dict)
     """Cells for which no choice is allowed, and why: relays choose by themselves there."""
-    crowded_out: dict[int, int] = field(default_factory=dict)
+    displaced: dict[int, int] = field(default_factory=dict)
     """Cells that capacity moved, and the Via that would have been best."""
     kept: dict[int, int] = field(default_factory=dict)
     """Cells that the budget of changes left as they are, and the Via that would have been best."""
@@ -134,13 +134,13 @@ def draft(network: Network, policy: Policy, groups: Sequence[Group]) -> Draft:
     )
     for number, table in enumerate(tables):
         if via[number] == DIRECT and not np.isfinite(table.direct):
-            found.uncovered[number] = _why_none(
+            found.uncovered[number] = _uncovered_reason(
                 table, policy.rule(groups[every[number].group].scope).disjoint
             )
     return found
 
 
-def _why_none(table: CellTable, disjoint: bool) -> str:
+def _uncovered_reason(table: CellTable, disjoint: bool) -> str:
     """Why a cell has no choice at all."""
     if not len(table.cost):
         return "there is no Via"

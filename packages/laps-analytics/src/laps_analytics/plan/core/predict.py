@@ -16,7 +16,7 @@ import numpy as np
 
 from laps_analytics.plan.core.network import Floats
 
-__all__ = ["DAY", "LOOKED_AT", "WINDOW_US", "Backtest", "backtest", "forecast", "tried"]
+__all__ = ["DAY", "WINDOWS_USED", "WINDOW_US", "Backtest", "backtest", "backtest_links", "forecast"]
 
 Pair = TypeVar("Pair", tuple[str, str], tuple[int, int])
 
@@ -31,7 +31,7 @@ _AROUND: Final = 3
 """Windows before and after the same time of another day."""
 _AHEAD: Final = 3
 
-LOOKED_AT: Final = frozenset(range(1 - _RECENT, 1)) | frozenset(
+WINDOWS_USED: Final = frozenset(range(1 - _RECENT, 1)) | frozenset(
     1 + step - day * DAY + near
     for day in range(1, _DAYS + 1)
     for step in range(-1, _AHEAD)
@@ -76,7 +76,7 @@ def _usual(series: Floats, step: int, season: int) -> float | None:
     return float(np.median(found)) if found else None
 
 
-def tried(lengths: Mapping[Pair, int], most: int = 20) -> list[Pair]:
+def backtest_links(lengths: Mapping[Pair, int], most: int = 20) -> list[Pair]:
     """Some links with a history of so many windows, to judge forecasts by."""
     long = [pair for pair in sorted(lengths) if lengths[pair] > 2 * DAY]
     step = max(1, len(long) // most)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from laps_wire.plan import Plan, PlanEntry
 
-__all__ = ["Part", "gone_back", "is_in", "widest"]
+__all__ = ["Part", "is_in", "reverted_plan", "widest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def widest(parts: Iterable[Part]) -> tuple[Part, ...]:
     return tuple(sorted(kept, key=lambda part: (part.region or "", part.scope or "")))
 
 
-def gone_back(current: Plan, earlier: Plan | None, parts: Collection[Part]) -> Plan:
+def reverted_plan(current: Plan, earlier: Plan | None, parts: Collection[Part]) -> Plan:
     """The plan in force with what an earlier one (None: nobody) said of some parts."""
     kept = [entry for entry in current.entries if not is_in(parts, entry.region, entry.scope)]
     taken = {

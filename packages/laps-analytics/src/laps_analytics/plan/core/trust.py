@@ -33,17 +33,17 @@ import numpy as np
 from laps_analytics.plan.core.network import Floats
 
 __all__ = [
-    "FEWEST",
+    "EXCLUDED_ONE_IN",
     "KM_PER_MS",
-    "ONE_IN",
-    "believed",
+    "MIN_RELAYS",
     "distance_km",
-    "liars",
-    "middle",
-    "most_aside",
-    "set_aside",
-    "settle",
-    "settle_loss",
+    "excluded_relays",
+    "inconsistent_ends",
+    "max_excluded",
+    "median_of",
+    "reconcile_loss",
+    "reconcile_rtt",
+    "window_medians",
 ]
 
 KM_PER_MS: Final = 200.0
@@ -69,21 +69,21 @@ def distance_km(a: tuple[float, float], b: tuple[float, float]) -> float:
     return float(2 * _EARTH_KM * np.arcsin(np.sqrt(min(1.0, float(h)))))
 
 
-def believed(measured: Mapping[Pair, Sequence[float]]) -> dict[Pair, float]:
+def window_medians(measured: Mapping[Pair, Sequence[float]]) -> dict[Pair, float]:
     """By measuring end and other end: the median over windows, in milliseconds."""
     return {
-        pair: middle(values)
+        pair: median_of(values)
         for pair, values in measured.items()
         if len(values) and any(map(isfinite, values))
     }
 
 
-def middle(values: Sequence[float]) -> float:
+def median_of(values: Sequence[float]) -> float:
     """The median; of the few values that a link has, numpy would take fifty times as long."""
     return float(median(values)) if all(map(isfinite, values)) else float(np.median(values))
 
 
-def liars(
+def inconsistent_ends(
     medians: Mapping[Pair, float],
     places: Sequence[tuple[float, float] | None],
     *,
@@ -107,40 +107,42 @@ def liars(
     return {end for end, count in seen.items() if count >= 3 and against[end] > count / 2}
 
 
-def settle(
+def reconcile_rtt(
     medians: Mapping[Pair, float],
     places: Sequence[tuple[float, float] | None],
-    doubted: Collection[int] = (),
+    untrusted: Collection[int] = (),
 ) -> Floats:
     """The table of round trip times; infinite where nobody has measured.
 
-    ``doubted`` are not believed anyway.
+    ``untrusted`` are not believed anyway.
     """
     count = len(places)
     table = np.full((count, count), np.inf)
     np.fill_diagonal(table, 0.0)
-    suspects = liars(medians, places).union(doubted)
+    suspects = inconsistent_ends(medians, places).union(untrusted)
     for a, b in {(min(pair), max(pair)) for pair in medians if pair[0] != pair[1]}:
         ends = {end: medians[pair] for end, pair in ((a, (a, b)), (b, (b, a))) if pair in medians}
-        honest = [value for end, value in ends.items() if end not in suspects]
-        value = max(honest) if honest else max(ends.values())
+        trusted = [value for end, value in ends.items() if end not in suspects]
+        value = max(trusted) if trusted else max(ends.values())
         # A suspect's place may be as wrong as its measurements.
-        floor = 0.0 if {a, b} & suspects and honest else _floor(places, a, b)
+        floor = 0.0 if {a, b} & suspects and trusted else _floor(places, a, b)
         table[a, b] = table[b, a] = max(value, floor)
     return table
 
 
-def settle_loss(medians: Mapping[Pair, float], count: int, suspects: set[int]) -> Floats:
+def reconcile_loss(medians: Mapping[Pair, float], count: int, suspects: set[int]) -> Floats:
     """The table of shares that are lost; 0 where nobody has measured.
 
     ``suspects`` are not believed anyway. Of two ends that are, the one that loses more counts.
     """
     table = np.zeros((count, count))
-    doubted = suspects | liars(medians, [None] * count, factor=_LOSS_APART, slack=_LOSS_SLACK)
+    untrusted = suspects | inconsistent_ends(
+        medians, [None] * count, factor=_LOSS_APART, slack=_LOSS_SLACK
+    )
     for a, b in {(min(pair), max(pair)) for pair in medians if pair[0] != pair[1]}:
         ends = {end: medians[pair] for end, pair in ((a, (a, b)), (b, (b, a))) if pair in medians}
-        honest = [value for end, value in ends.items() if end not in doubted]
-        value = max(honest) if honest else max(ends.values())
+        trusted = [value for end, value in ends.items() if end not in untrusted]
+        value = max(trusted) if trusted else max(ends.values())
         table[a, b] = table[b, a] = min(max(value, 0.0), 1.0)
     return table
 
@@ -153,18 +155,20 @@ def _floor(places: Sequence[tuple[float, float] | None], a: int, b: int) -> floa
     return 2 * distance_km(first, second) / KM_PER_MS
 
 
-ONE_IN: Final = 50
+EXCLUDED_ONE_IN: Final = 50
 """Of so many relays one may be set aside."""
-FEWEST: Final = 10
+MIN_RELAYS: Final = 10
 """In a network of fewer relays none is: too few would be left to contradict it."""
 
 
-def most_aside(relays: int) -> int:
+def max_excluded(relays: int) -> int:
     """How many relays of a network may be wrong, and the others are still believed."""
-    return 0 if relays < FEWEST else max(1, relays // ONE_IN)
+    return 0 if relays < MIN_RELAYS else max(1, relays // EXCLUDED_ONE_IN)
 
 
-def set_aside(red: Iterable[tuple[str, str]], relays: Collection[str]) -> frozenset[str] | None:
+def excluded_relays(
+    red: Iterable[tuple[str, str]], relays: Collection[str]
+) -> frozenset[str] | None:
     """The relays whose word does not count, from red checks and what they are about.
 
     None if too many are red, or a check is about no relay of the network: nothing is to be believed
@@ -184,7 +188,7 @@ def set_aside(red: Iterable[tuple[str, str]], relays: Collection[str]) -> frozen
                 against.setdefault(one, set()).add(other)
     found, wrong = set(alone), len(alone)
     for end in alone:
-        _believe_others(against, end)
+        _drop_contradictions(against, end)
     while against:
         most = max(map(len, against.values()))
         worst = sorted(end for end, others in against.items() if len(others) == most)
@@ -192,11 +196,11 @@ def set_aside(red: Iterable[tuple[str, str]], relays: Collection[str]) -> frozen
         wrong += len(worst) if most > 1 else len(worst) // 2
         found.update(worst)
         for end in worst:
-            _believe_others(against, end)
-    return frozenset(found) if wrong <= most_aside(len(known)) else None
+            _drop_contradictions(against, end)
+    return frozenset(found) if wrong <= max_excluded(len(known)) else None
 
 
-def _believe_others(against: dict[str, set[str]], end: str) -> None:
+def _drop_contradictions(against: dict[str, set[str]], end: str) -> None:
     """Forget whom a relay contradicts that is set aside."""
     for other in against.pop(end, set()):
         if other in against:

@@ -11,13 +11,11 @@ budget of changes is used up. :func:`left_out` names what was left to relays, an
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from laps_analytics.plan.core.carried import Carried, Spot
 from laps_analytics.plan.core.demand import Track
-from laps_analytics.plan.core.forbidden import faults, passes
 from laps_analytics.plan.core.network import Network
 from laps_analytics.plan.core.revert import Part
 from laps_wire.plan import ClassRule, Plan, PlanEntry
@@ -25,6 +23,11 @@ from laps_wire.plan import ClassRule, Plan, PlanEntry
 __all__ = ["LeftOut", "Violation", "check", "left_out", "verify"]
 
 _TOLERANCE = 1e-6
+_RELAY_MS = 1.0
+"""Delay that a relay on the path adds to a round trip."""
+
+Resource = tuple[str, ...]
+"""The id of a relay, or the ids of both ends of a link."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ def check(
     """
     verifier = _Verifier(plan, network, list(tracks), edges_as_vias, hold, undeclared)
     verifier.run(previous)
-    return verifier.found, verifier.silent
+    return verifier.found, verifier.omitted
 
 
 def verify(
@@ -103,6 +106,94 @@ class _Decision(NamedTuple):
     before: tuple[str, ...]
 
 
+class _Loads:
+    """Loads by spot; and what would come on top if one Via failed."""
+
+    def __init__(self, network: Network, share: float) -> None:
+        self._network = network
+        self._share = share
+        self.loads: dict[Resource, float] = {}
+        self.if_fails: dict[tuple[str, Resource], float] = {}
+        """By Via that fails and spot: what second ways bring there."""
+        self._at_most: dict[Resource, dict[str, float]] = {}
+        """The same with every first leg counted, also one that is there already."""
+
+    def send(self, a: str, b: str, rate: float) -> None:
+        """One relay sends a copy to another."""
+        for resource in ((a,), (a, b)):
+            self.loads[resource] = self.loads.get(resource, 0.0) + rate
+
+    def take_over(
+        self, failed: str, resources: Iterable[tuple[Resource, float]], *, counted: bool
+    ) -> None:
+        """What a second way gets if a Via fails; not ``counted``: it has that already."""
+        for resource, rate in resources:
+            kept = self._at_most.setdefault(resource, {})
+            kept[failed] = kept.get(failed, 0.0) + rate
+            if counted:
+                self.if_fails[failed, resource] = self.if_fails.get((failed, resource), 0.0) + rate
+
+    def total(self, resource: Resource) -> float:
+        """With what no plan moves."""
+        network = self._network
+        rows = [network.index[name] for name in resource]
+        fixed = network.nodes[rows[0]].load_bps if len(rows) == 1 else network.load_bps[tuple(rows)]
+        return self.loads.get(resource, 0.0) + float(fixed)
+
+    def capacity(self, resource: Resource) -> float:
+        """The whole of it."""
+        network = self._network
+        rows = [network.index[name] for name in resource]
+        if len(rows) == 1:
+            return network.nodes[rows[0]].capacity_bps
+        return float(network.capacity_bps[tuple(rows)])
+
+    def known(self, resource: Resource) -> bool:
+        """Whether all of its relays are there."""
+        return all(name in self._network.index for name in resource)
+
+    def is_over(self, resource: Resource) -> bool:
+        """Whether it carries more than is planned for."""
+        most = self.capacity(resource) * self._share * (1 + _TOLERANCE)
+        return self.known(resource) and self.total(resource) > most
+
+    def over(self) -> list[Resource]:
+        """All that carry more."""
+        return [
+            resource for resource in self.loads if self.known(resource) and self.is_over(resource)
+        ]
+
+    def over_if_fails(self) -> list[tuple[str, Resource]]:
+        """Vias, and what could not carry the second ways if they failed."""
+        return [
+            (failed, resource)
+            for (failed, resource), rate in self.if_fails.items()
+            if self.known(resource)
+            and self.total(resource) + rate > self.capacity(resource) * (1 + _TOLERANCE)
+        ]
+
+    # What would fit beyond doubt
+
+    def has_room(self, resources: Iterable[tuple[Resource, float]]) -> bool:
+        """Whether more fits, and what is kept for second ways as well."""
+        return all(
+            self.total(resource) + rate <= self.capacity(resource) * self._share * (1 - _TOLERANCE)
+            and self.total(resource)
+            + rate
+            + max(self._at_most.get(resource, {}).values(), default=0.0)
+            <= self.capacity(resource) * (1 - _TOLERANCE)
+            for resource, rate in resources
+        )
+
+    def has_reserve(self, failed: str, resources: Iterable[tuple[Resource, float]]) -> bool:
+        """Whether more fits on a second way if a Via fails."""
+        return all(
+            self.total(resource) + rate + self._at_most.get(resource, {}).get(failed, 0.0)
+            <= self.capacity(resource) * (1 - _TOLERANCE)
+            for resource, rate in resources
+        )
+
+
 class _Verifier:
     def __init__(
         self,
@@ -120,28 +211,28 @@ class _Verifier:
         self.hold = hold
         self.undeclared = undeclared
         self.found: list[Violation] = []
-        self.silent: list[LeftOut] = []
+        self.omitted: list[LeftOut] = []
         self.answers = _answers(plan)
         self.before: Mapping[object, PlanEntry] = {}
-        self.full: set[Spot] = set()
+        self.full: set[Resource] = set()
         """What would carry too much if nothing were changed."""
         self.changes: set[tuple[_Decision, str]] | None = None
         """Changes that count; None without a budget."""
-        self.carried = self._carry(self.answers)
+        self.loads = self._loads_of(self.answers)
 
     def run(self, previous: Plan | None) -> None:
         if self.plan.expires_us <= self.plan.made_us:
-            self.say("time", "plan", "it expires before it is made")
+            self.report("time", "plan", "it expires before it is made")
         for track in self.tracks:
-            self._walk(track)
+            self._check_track(track)
         self._capacity()
         if previous is not None:
             self.before = _answers(previous)
         if previous is not None and self.plan.constraints.change_budget is not None:
             self._changes(self.plan.constraints.change_budget)
-        self._silence()
+        self._check_left_out()
 
-    def say(self, constraint: str, where: str, text: str) -> None:
+    def report(self, constraint: str, where: str, text: str) -> None:
         violation = Violation(constraint, where, text)
         if violation not in self.found:
             self.found.append(violation)
@@ -165,11 +256,11 @@ class _Verifier:
     ) -> list[tuple[str, str]]:
         """What forbids a Via for some targets."""
         rule, strict = self.rule(scope), scope in self.undeclared
-        return faults(self.network, self.kinds, via, origin, targets, rule, strict)
+        return _via_faults(self.network, self.kinds, via, origin, targets, rule, strict)
 
     # Entries
 
-    def _walk(self, track: Track) -> None:
+    def _check_track(self, track: Track) -> None:
         """One track to each of its targets, as the plan has it."""
         origin = self.name(track.origin)
         for region, targets in self.regions(track).items():
@@ -179,54 +270,54 @@ class _Verifier:
             where = f"{origin} > {region} ({track.scope or 'no class'})"
             rule = self.rule(track.scope)
             for constraint, text in self.faults(str(entry.via), track.origin, targets, track.scope):
-                self.say(constraint, where, text)
+                self.report(constraint, where, text)
             if entry.scope != track.scope:
-                self.say("node", where, f"the entry is for the class {entry.scope!r}")
+                self.report("node", where, f"the entry is for the class {entry.scope!r}")
             if entry.fallback is None or entry.fallback == entry.via:
                 if rule.disjoint:
-                    self.say("disjoint", where, "no second way")
+                    self.report("disjoint", where, "no second way")
                 continue
             second = str(entry.fallback)
             for constraint, text in self.faults(second, track.origin, targets, track.scope):
                 kind = "disjoint" if rule.disjoint else constraint
-                self.say(kind, where, f"second way, {constraint}: {text}")
+                self.report(kind, where, f"second way, {constraint}: {text}")
 
     # Loads
 
-    def _carry(self, answers: Mapping[object, PlanEntry]) -> Carried:
+    def _loads_of(self, answers: Mapping[object, PlanEntry]) -> _Loads:
         """What relays and links carry: every copy, over a Via or not."""
-        carried = Carried(self.network, self.plan.constraints.headroom_permille / 1000)
+        loads = _Loads(self.network, self.plan.constraints.headroom_permille / 1000)
         for track in self.tracks:
             origin = self.name(track.origin)
-            ways = {
+            paths = {
                 region: (_answer(answers, origin, region, track), targets)
                 for region, targets in self.regions(track).items()
             }
-            vias = {str(entry.via) for entry, _ in ways.values() if entry is not None}
+            vias = {str(entry.via) for entry, _ in paths.values() if entry is not None}
             known = vias & self.network.index.keys()
             for via in sorted(known):
-                carried.send(origin, via, track.rate_bps)
+                loads.send(origin, via, track.rate_bps)
             legs: set[tuple[str, str]] = set()
-            for entry, targets in ways.values():
+            for entry, targets in paths.values():
                 source = origin if entry is None else str(entry.via)
                 if source not in self.network.index:
                     continue
                 for target in targets:
-                    carried.send(source, self.name(target), track.rate_bps)
+                    loads.send(source, self.name(target), track.rate_bps)
                 if entry is None or entry.fallback is None:
                     continue
                 second = str(entry.fallback)
                 if second in self.network.index:
-                    leg, *rest = self._spots(second, track.origin, targets, track.rate_bps)
-                    carried.take_over(source, rest, counted=True)
+                    leg, *rest = self._resources(second, track.origin, targets, track.rate_bps)
+                    loads.take_over(source, rest, counted=True)
                     first = second not in known and (source, second) not in legs
-                    carried.take_over(source, [leg], counted=first)
+                    loads.take_over(source, [leg], counted=first)
                     legs.add((source, second))
-        return carried
+        return loads
 
-    def _spots(
+    def _resources(
         self, via: str, origin: int, targets: Iterable[int], rate: float
-    ) -> list[tuple[Spot, float]]:
+    ) -> list[tuple[Resource, float]]:
         """What a way over a Via uses, the first leg first; but not the origin, which sends less."""
         names = [self.name(target) for target in targets]
         return [
@@ -237,25 +328,27 @@ class _Verifier:
 
     def _capacity(self) -> None:
         """A plan makes nothing too full; what demand alone makes too full, it does not add to."""
-        plain = self._carry({})
-        for spot in self.carried.over():
-            if self.carried.total(spot) > plain.total(spot) * (1 + _TOLERANCE):
-                self.say("capacity", " > ".join(spot), self._used(spot, 0.0))
-        for failed, spot in self.carried.over_if_fails():
-            more = self.carried.if_fails[failed, spot]
-            self.say("capacity", " > ".join(spot), f"if {failed} fails, {self._used(spot, more)}")
+        plain = self._loads_of({})
+        for resource in self.loads.over():
+            if self.loads.total(resource) > plain.total(resource) * (1 + _TOLERANCE):
+                self.report("capacity", " > ".join(resource), self._used(resource, 0.0))
+        for failed, resource in self.loads.over_if_fails():
+            more = self.loads.if_fails[failed, resource]
+            self.report(
+                "capacity", " > ".join(resource), f"if {failed} fails, {self._used(resource, more)}"
+            )
 
-    def _used(self, spot: Spot, more: float) -> str:
-        used, room = self.carried.total(spot) + more, self.carried.capacity(spot)
+    def _used(self, resource: Resource, more: float) -> str:
+        used, room = self.loads.total(resource) + more, self.loads.capacity(resource)
         return f"{used / 1e9:.3f} Gbit/s of {room / 1e9:.3f}"
 
     def _room(self, via: str, decision: _Decision, targets: list[int], rate: float) -> bool:
         """Whether tracks that have no Via would fit on one; and on a second one if they must."""
         rule = self.rule(decision.scope)
-        if not self.carried.has_room(self._spots(via, decision.origin, targets, rate)):
+        if not self.loads.has_room(self._resources(via, decision.origin, targets, rate)):
             return False
         return not rule.disjoint or any(
-            self.carried.has_reserve(via, self._spots(other, decision.origin, targets, rate))
+            self.loads.has_reserve(via, self._resources(other, decision.origin, targets, rate))
             for other in self._allowed(decision.origin, targets, decision.scope)
             if other != via
         )
@@ -282,7 +375,7 @@ class _Verifier:
                 found.setdefault(key, []).append(track)
         return found
 
-    def _silence(self) -> None:
+    def _check_left_out(self) -> None:
         """Where the plan names no Via, although hub and spoke is not allowed."""
         for decision, tracks in self._decisions().items():
             origin = self.name(decision.origin)
@@ -290,57 +383,65 @@ class _Verifier:
             for region, targets in self.regions(tracks[0]).items():
                 if region in ("", own):
                     continue
-                mute = [t for t in tracks if _answer(self.answers, origin, region, t) is None]
-                constraint = self._against_direct(decision, targets)
-                if not mute or not constraint:
+                unplanned = [t for t in tracks if _answer(self.answers, origin, region, t) is None]
+                constraint = self._direct_forbidden_by(decision, targets)
+                if not unplanned or not constraint:
                     continue
-                reason = self._excuse(decision, region, targets, mute)
-                self.silent += [
-                    LeftOut(track.key, region, len(targets), constraint, reason) for track in mute
+                reason = self._reason_to_omit(decision, region, targets, unplanned)
+                self.omitted += [
+                    LeftOut(track.key, region, len(targets), constraint, reason)
+                    for track in unplanned
                 ]
                 if not reason:
                     where = f"{origin} > {region} ({decision.scope or 'no class'})"
                     text = f"{len(targets)} copies, and a Via is allowed and has room"
-                    self.say(constraint, where, text)
+                    self.report(constraint, where, text)
 
-    def _against_direct(self, decision: _Decision, targets: list[int]) -> str:
+    def _direct_forbidden_by(self, decision: _Decision, targets: list[int]) -> str:
         """What speaks against hub and spoke; empty if nothing does."""
         if len(targets) > self.plan.constraints.max_fanout:
             return "fan-out"
         rule, strict = self.rule(decision.scope), decision.scope in self.undeclared
-        if any(passes(self.network, decision.origin, t, rule, strict) for t in targets):
+        if any(_denied_countries(self.network, decision.origin, t, rule, strict) for t in targets):
             return "country"
         origin = self.name(decision.origin)
-        spots: list[Spot] = [(origin,), *((origin, self.name(target)) for target in targets)]
-        return "capacity" if any(self.carried.is_over(spot) for spot in spots) else ""
+        resources: list[Resource] = [
+            (origin,),
+            *((origin, self.name(target)) for target in targets),
+        ]
+        return "capacity" if any(self.loads.is_over(resource) for resource in resources) else ""
 
-    def _excuse(
-        self, decision: _Decision, region: str, targets: list[int], mute: list[Track]
+    def _reason_to_omit(
+        self, decision: _Decision, region: str, targets: list[int], unplanned: list[Track]
     ) -> str:
         """Why a plan may say nothing here; empty if it may not."""
         rule = self.rule(decision.scope)
         allowed = self._allowed(decision.origin, targets, decision.scope)
         if len(allowed) < (2 if rule.disjoint else 1):
             return "no Via is allowed" if not allowed else "no second Via is allowed"
-        rate = sum(track.rate_bps for track in mute)
-        roomy = [via for via in allowed if self._room(via, decision, targets, rate)]
-        if not roomy:
+        rate = sum(track.rate_bps for track in unplanned)
+        with_room = [via for via in allowed if self._room(via, decision, targets, rate)]
+        if not with_room:
             return "no allowed Via has room"
         if any(part.has(region, decision.scope) for part in self.hold):
             return "it is held as it was"
-        old = _answer(self.before, self.name(decision.origin), region, mute[0])
-        if self.changes is None or (old is not None and str(old.via) in roomy):
+        old = _answer(self.before, self.name(decision.origin), region, unplanned[0])
+        if self.changes is None or (old is not None and str(old.via) in with_room):
             return ""
         budget = self.plan.constraints.change_budget or 0
         counted = (decision, region) in self.changes
-        if counted or len(self.changes) < budget or self._must_go(old, decision, targets, mute):
+        if (
+            counted
+            or len(self.changes) < budget
+            or self._must_change(old, decision, targets, unplanned)
+        ):
             return ""
         return "the budget of changes is used up"
 
     # Changes
 
     def _changes(self, budget: int) -> None:
-        self.full = set(self._carry(self.before).over())
+        self.full = set(self._loads_of(self.before).over())
         self.changes = set()
         for decision, tracks in self._decisions().items():
             origin = self.name(decision.origin)
@@ -356,23 +457,29 @@ class _Verifier:
                         moved.append(track)
                 if moved:
                     old = _answer(self.before, origin, region, moved[0])
-                    if not self._must_go(old, decision, targets, moved):
+                    if not self._must_change(old, decision, targets, moved):
                         self.changes.add((decision, region))
         if len(self.changes) > budget:
-            self.say("budget", "plan", f"{len(self.changes)} changes, and {budget} are allowed")
+            self.report("budget", "plan", f"{len(self.changes)} changes, and {budget} are allowed")
 
-    def _must_go(
+    def _must_change(
         self, old: PlanEntry | None, decision: _Decision, targets: list[int], tracks: list[Track]
     ) -> bool:
         """Whether what the plan before said cannot stay."""
         origin = self.name(decision.origin)
         if old is None:
-            direct: list[Spot] = [(origin,), *((origin, self.name(target)) for target in targets)]
-            return any(spot in self.full for spot in direct)
+            direct: list[Resource] = [
+                (origin,),
+                *((origin, self.name(target)) for target in targets),
+            ]
+            return any(resource in self.full for resource in direct)
         via, rule = str(old.via), self.rule(decision.scope)
         if self.faults(via, decision.origin, targets, decision.scope):
             return True
-        if any(spot in self.full for spot, _ in self._spots(via, decision.origin, targets, 0.0)):
+        if any(
+            resource in self.full
+            for resource, _ in self._resources(via, decision.origin, targets, 0.0)
+        ):
             return True
         if not rule.disjoint:
             return False
@@ -402,3 +509,65 @@ def _answer(
 ) -> PlanEntry | None:
     found = answers.get((origin, region, track.key))
     return answers.get((origin, region, track.scope)) if found is None else found
+
+
+def _via_faults(
+    network: Network,
+    kinds: Sequence[str],
+    via: str,
+    origin: int,
+    targets: Sequence[int],
+    rule: ClassRule,
+    strict: bool = False,
+) -> list[tuple[str, str]]:
+    """Constraints that a way from the origin over a Via breaks, and how.
+
+    With ``strict`` a path that nobody declared passes what is denied.
+    """
+    if via not in network.index:
+        return [("node", f"{via} is not there")]
+    row = network.index[via]
+    node = network.nodes[row]
+    found = []
+    if not node.usable or node.kind not in kinds or row == origin or row in targets:
+        found.append(("node", f"{via} cannot be a Via here"))
+    if rule.via_regions is not None and node.region not in rule.via_regions:
+        found.append(("region", f"{via} stands in {node.region or 'no region'}"))
+    if not _may_pass(frozenset({node.country}), rule):
+        found.append(("country", f"{via} stands in {node.country or 'no country'}"))
+    for target in targets:
+        way = f"{network.nodes[target].id} over {via}"
+        for a, b in ((origin, row), (row, target)):
+            if names := _denied_countries(network, a, b, rule, strict):
+                link = f"{network.nodes[a].id} to {network.nodes[b].id}"
+                found.append(("country", f"{link} passes {names}"))
+        direct = float(network.rtt_ms[origin, target])
+        over = float(network.rtt_ms[origin, row] + network.rtt_ms[row, target]) + _RELAY_MS
+        most = direct * (rule.slack_permille / 1000) + rule.extra_us / 1000
+        if not over <= most + _TOLERANCE or over == float("inf"):
+            found.append(("latency", f"{over:.1f} ms to {way}, at most {most:.1f}"))
+        if rule.limit_loss_ppm is not None:
+            first, second = float(network.loss[origin, row]), float(network.loss[row, target])
+            lost = first + second - first * second
+            bound = max(rule.limit_loss_ppm / 1e6, float(network.loss[origin, target]))
+            if lost > bound + _TOLERANCE:
+                found.append(("loss", f"{lost:.2%} to {way}, at most {bound:.2%}"))
+    return found
+
+
+def _denied_countries(
+    network: Network, a: int, b: int, rule: ClassRule, strict: bool = False
+) -> str:
+    """The countries that the path of a link passes, if one of them is not allowed."""
+    if strict and (a, b) not in network.countries and (b, a) not in network.countries:
+        return "what nobody declared"
+    ends = {network.nodes[a].country, network.nodes[b].country}
+    passed = network.path_countries(a, b) - ends
+    return "" if not passed or _may_pass(passed, rule) else ", ".join(sorted(passed))
+
+
+def _may_pass(countries: frozenset[str], rule: ClassRule) -> bool:
+    if any(country in rule.deny_countries for country in countries):
+        return False
+    allowed = rule.allow_countries
+    return allowed is None or all(country in allowed for country in countries)

@@ -11,20 +11,20 @@ from typer.testing import CliRunner
 
 from laps_analytics.cli import app
 from laps_analytics.errors import PlanError
-from laps_analytics.plan.core.compose import make
-from laps_analytics.plan.rehearsal import rehearse, simulator
+from laps_analytics.plan.core.compose import compose_plan
 from laps_analytics.plan.signing import make_key, public_pem, read_key, sign
-from laps_analytics.synth.backbone import make_world
+from laps_analytics.plan.simulation import simulate_plan, simulator
+from laps_analytics.synth.backbone import make_backbone
 from laps_analytics.synth.demand import make_demand
-from laps_analytics.synth.planning import WORLD_POLICY, network_of, tracks_of
+from laps_analytics.synth.planning import SYNTH_POLICY, network_of, tracks_of
 from laps_wire.nodeid import NodeId
-from testkit.plan_lake import make_lake, observed_world
+from testkit.plan_lake import make_lake, observe_backbone
 
 
 def test_a_plan_of_a_lake_holds_in_the_simulator(tmp_path: Path) -> None:
-    world = make_world(4, edges=12, vias=5)
-    demand = make_demand(world, tracks=3)
-    make_lake(tmp_path / "lake", observed_world(world, demand))
+    backbone = make_backbone(4, edges=12, vias=5)
+    demand = make_demand(backbone, tracks=3)
+    make_lake(tmp_path / "lake", observe_backbone(backbone, demand))
     (tmp_path / "c.toml").write_text("", encoding="ascii")
     make_key(tmp_path / "key.pem")
     words = ["plan", "--simulate", "--json", "--lake", str(tmp_path / "lake")]
@@ -43,12 +43,12 @@ def test_a_plan_of_a_lake_holds_in_the_simulator(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_a_wrong_plan_does_not_hold(tmp_path: Path) -> None:
     """Its Vias are relays that nobody has heard of."""
-    world = make_world(4, edges=12, vias=5)
-    network = network_of(world)
-    made = make(
+    backbone = make_backbone(4, edges=12, vias=5)
+    network = network_of(backbone)
+    made = compose_plan(
         network,
-        WORLD_POLICY,
-        tracks_of(make_demand(world, tracks=3)),
+        SYNTH_POLICY,
+        tracks_of(make_demand(backbone, tracks=3)),
         name="wrong",
         version=1,
         now_us=1_000_000,
@@ -61,8 +61,8 @@ def test_a_wrong_plan_does_not_hold(tmp_path: Path) -> None:
     make_key(tmp_path / "key.pem")
     key = read_key(tmp_path / "key.pem")
     signed = sign(replace(made.plan, entries=entries), key)
-    found = rehearse(simulator(), signed, public_pem(key), network, made.draft.groups)
-    assert found.verdict is not None, found.words
+    found = simulate_plan(simulator(), signed, public_pem(key), network, made.draft.groups)
+    assert found.verdict is not None, found.summary
     assert {fault["check"] for fault in found.verdict["faults"]} == {"refused", "way"}
     with pytest.raises(PlanError, match="nobody here knows this relay"):
         found.require()

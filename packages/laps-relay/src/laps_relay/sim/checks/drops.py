@@ -20,51 +20,23 @@ they may see its stream reset, with the same code.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final
 
-from laps_relay.sim.clients.ledger import FLIGHT, BreakError, GivenUp, Group, Object, read_object
-from laps_relay.sim.clients.moqt import read_framed
+from laps_relay.sim.clients.ledger import FLIGHT, BreakError, GivenUp, Group
 from laps_relay.sim.net.wires import Cause, Pipe, SimOutStream, Waiting
+from laps_relay.sim.world.identify import Seen, identify
+from laps_relay.sim.world.world import RelayProcess, World
 from laps_wire.peering.errors import StreamCode
 from laps_wire.peering.laps2 import DataHeader
 from laps_wire.peering.laps2.data import decode_data_header
 from laps_wire.peering.laps2.limits import DATA_HEADER_BYTES
 
-if TYPE_CHECKING:
-    from laps_relay.sim.world.world import RelayProcess, World
-
-__all__ = ["AMPLE", "Drops", "Seen", "identify"]
+__all__ = ["AMPLE", "Drops"]
 
 AMPLE: Final = 20.0
 """A wire that takes so many times what all publishers offer is wide enough for everything."""
 TICK: Final = 1e-6
 _EXPIRED: Final = int(StreamCode.EXPIRED)
-
-
-class Seen(NamedTuple):
-    """What the first bytes of a stream say, or a datagram."""
-
-    header: DataHeader
-    item: Object
-
-
-def identify(data: bytes, *, framed: bool, datagram: bool) -> Seen | None:
-    """Header and first object; None if they are not all there."""
-    if len(data) < DATA_HEADER_BYTES:
-        return None
-    header = decode_data_header(data)
-    if framed:
-        item = _first_object(data[header.size :], datagram)
-    else:
-        item = read_object(data, header.size, whole=False)
-    return None if item is None else Seen(header, item)
-
-
-@lru_cache(maxsize=1024)
-def _first_object(data: bytes, datagram: bool) -> Object | None:
-    """The first object; it crosses several links, and is the same on each of them."""
-    return read_framed(data, datagram=datagram)
 
 
 class Drops:
@@ -87,6 +59,9 @@ class Drops:
         """Datagrams that were given up."""
         self.undrained = 0
         """Streams that still waited when the time of a relay that drained was over."""
+        world.network.judge = self
+        world.ledger.waiting = self.waiting
+        world.when_late(self.late)
 
     # QueueJudge
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from laps_relay.network.flood.withheld import Withheld
+from laps_relay.network.flood_exports import ExportDenied
 from laps_relay.policy import OpenPolicy
 from laps_relay.policy.facts import stranger
 from laps_sdk.peering.events import Refusal
@@ -34,10 +34,10 @@ class Leads:
 
     def __init__(self, *peers: int) -> None:
         self.peers = peers
-        self.withheld = Withheld(self.of)
+        self.denied = ExportDenied(self.of)
 
     def is_due(self) -> bool:
-        return self.withheld.again
+        return self.denied.again
 
     def of(self, entry: SubscribeInfo) -> Iterator[tuple[NodeSelf, bool]]:
         assert entry.source == 3
@@ -46,32 +46,32 @@ class Leads:
 
 def test_it_is_said_if_nobody_hears_of_it() -> None:
     case = Leads(1, 2)
-    assert case.withheld.judge(Keeps(1), ENTRY) is None
-    assert case.withheld.judge(Keeps(2), ENTRY) is None
-    refusal = case.withheld.judge(Keeps(1, 2), ENTRY)
+    assert case.denied.check(Keeps(1), ENTRY) is None
+    assert case.denied.check(Keeps(2), ENTRY) is None
+    refusal = case.denied.check(Keeps(1, 2), ENTRY)
     assert refusal == Refusal("export", "not to 0.0:0.1")
-    assert case.withheld.judge(Keeps(1, 2), ENTRY) is None
-    assert case.withheld.judge(Keeps(1, 2), replace(ENTRY, stamp=Stamp(1, 2))) == refusal
-    assert len(case.withheld) == 1
+    assert case.denied.check(Keeps(1, 2), ENTRY) is None
+    assert case.denied.check(Keeps(1, 2), replace(ENTRY, stamp=Stamp(1, 2))) == refusal
+    assert len(case.denied) == 1
     # It went out meanwhile: then it is news again.
-    assert case.withheld.judge(Keeps(), ENTRY) is None
-    assert len(case.withheld) == 0
-    assert case.withheld.judge(Keeps(1, 2), ENTRY) == refusal
-    case.withheld.forget((NodeId(3), ENTRY.full_name_hash))
-    assert (len(case.withheld), case.withheld.again) == (0, False)
+    assert case.denied.check(Keeps(), ENTRY) is None
+    assert len(case.denied) == 0
+    assert case.denied.check(Keeps(1, 2), ENTRY) == refusal
+    case.denied.forget((NodeId(3), ENTRY.full_name_hash))
+    assert (len(case.denied), case.denied.again) == (0, False)
 
 
 def test_nobody_to_tell_is_no_matter_of_policy() -> None:
-    assert Leads().withheld.judge(Keeps(1, 2), ENTRY) is None
+    assert Leads().denied.check(Keeps(1, 2), ENTRY) is None
 
 
 def test_other_ways_matter_if_anything_is_kept_from_anybody() -> None:
     case = Leads(1)
-    assert case.withheld.judge(Keeps(), ENTRY) is None
-    case.withheld.moved()
+    assert case.denied.check(Keeps(), ENTRY) is None
+    case.denied.paths_removed()
     assert not case.is_due()
-    assert case.withheld.judge(Keeps(2), ENTRY) is None
-    case.withheld.moved()
+    assert case.denied.check(Keeps(2), ENTRY) is None
+    case.denied.paths_removed()
     assert case.is_due()
     case.peers = (2,)
-    assert case.withheld.judge(Keeps(2), ENTRY) == Refusal("export", "not to 0.0:0.2")
+    assert case.denied.check(Keeps(2), ENTRY) == Refusal("export", "not to 0.0:0.2")

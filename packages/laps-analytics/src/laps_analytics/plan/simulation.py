@@ -25,17 +25,17 @@ from laps_analytics.plan.core.demand import Group
 from laps_analytics.plan.core.network import Network
 from laps_wire.plan import Plan, PlanEntry, SignedPlan, dumps
 
-__all__ = ["Rehearsal", "rehearse", "simulator", "stage_of"]
+__all__ = ["SimulationResult", "sample_topology", "simulate_plan", "simulator"]
 
 GROUPS: Final = 8
 RELAYS: Final = 40
 """A stage has at most so many groups, and no further one when it has so many relays."""
-PATIENCE: Final = 600.0
+TIMEOUT_S: Final = 600.0
 """Seconds after which nobody waits any more."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rehearsal:
+class SimulationResult:
     """What the simulator said, or why it was not asked."""
 
     verdict: Mapping[str, Any] | None
@@ -43,7 +43,7 @@ class Rehearsal:
     """Why there is no verdict."""
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         """In one line."""
         if self.verdict is None:
             return f"not simulated: {self.reason}"
@@ -75,7 +75,7 @@ def simulator() -> Path | None:
     return None if found is None else Path(found)
 
 
-def rehearse(
+def simulate_plan(
     program: Path | None,
     signed: SignedPlan,
     public_key: bytes,
@@ -83,43 +83,45 @@ def rehearse(
     groups: Sequence[Group],
     *,
     seed: int = 1,
-) -> Rehearsal:
+) -> SimulationResult:
     """Play a plan; ``public_key`` is the PEM text that relays would trust."""
     if program is None:
-        return Rehearsal(None, "laps-relay is not installed")
-    stage = stage_of(signed.plan, network, groups, seed=seed)
-    if not stage["demand"]:
-        return Rehearsal(None, "no entry of the plan is about anything that is wanted")
+        return SimulationResult(None, "laps-relay is not installed")
+    topology = sample_topology(signed.plan, network, groups, seed=seed)
+    if not topology["demand"]:
+        return SimulationResult(None, "no entry of the plan is about anything that is wanted")
     with tempfile.TemporaryDirectory(prefix="laps-plan-") as folder:
         place = Path(folder)
         (place / "plan.json").write_text(dumps(signed), encoding="ascii")
         (place / "key.pem").write_bytes(public_key)
-        (place / "stage.json").write_text(json.dumps(stage), encoding="utf-8")
+        (place / "stage.json").write_text(json.dumps(topology), encoding="utf-8")
         words = [str(program), "sim", "plan", str(place / "plan.json"), "--json"]
         words += ["--keys", str(place / "key.pem"), "--topology", str(place / "stage.json")]
         words += ["--seed", str(seed)]
         try:
             ended = subprocess.run(  # noqa: S603 - the program that was found
-                words, capture_output=True, text=True, check=False, timeout=PATIENCE
+                words, capture_output=True, text=True, check=False, timeout=TIMEOUT_S
             )
         except OSError as error:
-            return Rehearsal(None, f"{program} does not start: {error.strerror}")
+            return SimulationResult(None, f"{program} does not start: {error.strerror}")
         except subprocess.TimeoutExpired:
-            return Rehearsal(None, f"the simulator did not end in {PATIENCE:.0f} s")
+            return SimulationResult(None, f"the simulator did not end in {TIMEOUT_S:.0f} s")
     if ended.returncode not in (0, 1):
         last = (ended.stderr.strip().splitlines() or ["no message"])[-1]
-        return Rehearsal(None, f"the simulator ended with code {ended.returncode}: {last}")
+        return SimulationResult(None, f"the simulator ended with code {ended.returncode}: {last}")
     try:
-        return Rehearsal(json.loads(ended.stdout))
+        return SimulationResult(json.loads(ended.stdout))
     except ValueError:
-        return Rehearsal(None, "the simulator gave no verdict; is laps-relay as new as this?")
+        return SimulationResult(
+            None, "the simulator gave no verdict; is laps-relay as new as this?"
+        )
 
 
-def stage_of(
+def sample_topology(
     plan: Plan, network: Network, groups: Sequence[Group], *, seed: int = 1
 ) -> dict[str, list[dict[str, Any]]]:
     """The stage: a sample of what a plan is about, drawn from a seed."""
-    chosen = _Stage(plan, network)
+    chosen = _Sample(plan, network)
     for number in np.random.default_rng(seed).permutation(len(groups)):
         if len(chosen.demands) >= GROUPS or (chosen.demands and len(chosen.rows) >= RELAYS):
             break
@@ -128,7 +130,7 @@ def stage_of(
     return chosen.document()
 
 
-class _Stage:
+class _Sample:
     def __init__(self, plan: Plan, network: Network) -> None:
         self.network = network
         self.members = plan.constraints.max_fanout + 1

@@ -20,13 +20,13 @@ from laps_analytics.ingest.run import ingest
 from laps_analytics.lake import Lake
 from laps_analytics.plan.assemble import Assembled
 from laps_analytics.plan.constraints import Settings
-from laps_analytics.plan.core.compose import make
+from laps_analytics.plan.core.compose import compose_plan
 from laps_analytics.plan.core.demand import Track, aggregate, cells
 from laps_analytics.plan.core.evaluate import figures
 from laps_analytics.plan.core.network import Network
-from laps_analytics.plan.observation import Gate, Observed, gate_of, observe
-from laps_analytics.synth.conditions import Weather
-from laps_analytics.synth.config import END_US, Setting, Size, make_setting
+from laps_analytics.plan.observation import Gate, Observation, gate_of, observe
+from laps_analytics.synth.conditions import Conditions
+from laps_analytics.synth.config import END_US, DatasetConfig, Size, make_config
 from laps_analytics.synth.dataset import Star
 from laps_analytics.synth.incidents import Incidents
 from laps_analytics.synth.planning import DEMO_POLICY, settings_of
@@ -36,9 +36,9 @@ from testkit.lying_relay import Telemetry, poisoned
 
 __all__ = [
     "Case",
-    "Worlds",
-    "liar_of",
-    "make_worlds",
+    "Datasets",
+    "false_relay_of",
+    "make_datasets",
     "only",
     "plan_of",
     "settings_for",
@@ -71,23 +71,23 @@ class Case:
 
 
 @dataclass(slots=True)
-class Worlds:
+class Datasets:
     """What relays wrote, in one lake."""
 
     lake: Lake
     cases: list[Case]
-    settings: dict[int, Setting]
+    settings: dict[int, DatasetConfig]
     liars: dict[Case, str]
     share: dict[Case, float]
     """Lines that are lies, of those that plans read."""
-    all: Observed | None = None
+    all: Observation | None = None
     """What the planner sees of all of them together."""
 
     def number(self, case: Case) -> int:
         """The first part of the names of a world's relays."""
         return self.cases.index(case) + 1
 
-    def observed(self, case: Case) -> Observed:
+    def observed(self, case: Case) -> Observation:
         """What the planner sees of a world, with the names that its relays have there."""
         return only(self._seen(), f"{self.number(case)}.")
 
@@ -102,36 +102,36 @@ class Worlds:
         ]
         return Gate(whole.hours, [text for text, _ in own], [about for _, about in own])
 
-    def _seen(self) -> Observed:
+    def _seen(self) -> Observation:
         if self.all is None:
             self.all = observe(self.lake)
         return self.all
 
     def facts(self, case: Case) -> Dimensions:
         """What the operator says of it."""
-        setting = self.settings[case.seed]
+        config = self.settings[case.seed]
         return Dimensions(
-            tracks={item.track: TrackFacts(item.scope) for item in setting.demand},
-            relays={relay.node: relay.capacity_bps for relay in setting.scene.relays},
+            tracks={item.track: TrackFacts(item.scope) for item in config.demand},
+            relays={relay.node: relay.capacity_bps for relay in config.dataset.relays},
         )
 
 
-def make_worlds(spark: SparkSession, folder: Path, cases: Sequence[Case]) -> Worlds:
+def make_datasets(spark: SparkSession, folder: Path, cases: Sequence[Case]) -> Datasets:
     """Raw lines of all worlds, through ingest, silver and gold."""
-    made = Worlds(Lake.open(folder / "lake", create=True), list(cases), {}, {}, {})
+    made = Datasets(Lake.open(folder / "lake", create=True), list(cases), {}, {}, {})
     honest: dict[int, Telemetry] = {}
     for case in cases:
         if case.seed not in honest:
-            setting = make_setting(case.seed, _SIZE)
-            made.settings[case.seed] = setting
+            config = make_config(case.seed, _SIZE)
+            made.settings[case.seed] = config
             place = folder / f"world-{case.seed}"
-            Simulation(setting.scene, Star(), Incidents(()), place, seed=case.seed).run(
-                setting.present()
+            Simulation(config.dataset, Star(), Incidents(()), place, seed=case.seed).run(
+                config.present()
             )
             honest[case.seed] = Telemetry.read(place)
         found = honest[case.seed]
         if case.lies:
-            made.liars[case] = liar_of(made.settings[case.seed], case.role)
+            made.liars[case] = false_relay_of(made.settings[case.seed], case.role)
             found = poisoned(found, made.liars[case], case.lies)
         made.share[case] = found.lies / found.read_lines()
         found.write(folder / "telemetry", made.number(case))
@@ -141,22 +141,24 @@ def make_worlds(spark: SparkSession, folder: Path, cases: Sequence[Case]) -> Wor
     return made
 
 
-def liar_of(setting: Setting, role: str) -> str:
+def false_relay_of(config: DatasetConfig, role: str) -> str:
     """A Via in the middle, the origin of what most watch, or the Edge that watches most."""
-    scene = setting.scene
+    dataset = config.dataset
     if role == "via":
-        vias = [setting.backbone.relays[via].node for via in setting.backbone.vias]
-        return min(vias, key=lambda via: sum(scene.rtt_us[via, other] for other in scene.by_node))
+        vias = [config.backbone.relays[via].node for via in config.backbone.vias]
+        return min(
+            vias, key=lambda via: sum(dataset.rtt_us[via, other] for other in dataset.by_node)
+        )
     if role == "origin":
-        return max(scene.tracks, key=lambda track: len(track.interest)).origin
-    origins = {track.origin for track in scene.tracks}
+        return max(dataset.tracks, key=lambda track: len(track.interest)).origin
+    origins = {track.origin for track in dataset.tracks}
     return max(
-        (relay.node for relay in scene.relays if relay.node not in origins),
-        key=lambda node: sum(node in track.interest for track in scene.tracks),
+        (relay.node for relay in dataset.relays if relay.node not in origins),
+        key=lambda node: sum(node in track.interest for track in dataset.tracks),
     )
 
 
-def only(seen: Observed, prefix: str) -> Observed:
+def only(seen: Observation, prefix: str) -> Observation:
     """One world of those that are in a lake, with its own names."""
 
     def own(name: str) -> str:
@@ -174,7 +176,7 @@ def only(seen: Observed, prefix: str) -> Observed:
             if a.startswith(prefix) and b.startswith(prefix)
         }
 
-    return Observed(
+    return Observation(
         at_us=seen.at_us,
         nodes=[
             replace(row, node=own(row.node)) for row in seen.nodes if row.node.startswith(prefix)
@@ -194,7 +196,7 @@ def only(seen: Observed, prefix: str) -> Observed:
     )
 
 
-def trusting(seen: Observed) -> Observed:
+def trusting(seen: Observation) -> Observation:
     """The same for a planner that knows no liars: plain means instead of what most agree on.
 
     A link is as long as all that was said of it is in the mean, whoever said it, and so is a track
@@ -227,7 +229,7 @@ def trusting(seen: Observed) -> Observed:
 
 def plan_of(found: Assembled) -> Plan:
     """The plan that is made from what was believed."""
-    made = make(
+    made = compose_plan(
         found.network,
         DEMO_POLICY,
         found.tracks,
@@ -239,20 +241,20 @@ def plan_of(found: Assembled) -> Plan:
     return made.plan
 
 
-def worth(setting: Setting, plan: Plan | None, base: Network) -> float:
+def worth(config: DatasetConfig, plan: Plan | None, base: Network) -> float:
     """What a plan costs in the world as it is, whatever anybody wrote: its objective there.
 
     ``base`` has what the operator says, such as prices.
     """
-    scene = setting.scene
-    at = {relay.node: number for number, relay in enumerate(scene.relays)}
-    window = setting.present()[-1]
-    sky = Weather(scene, Incidents(()), setting.seed).at(window)
+    dataset = config.dataset
+    at = {relay.node: number for number, relay in enumerate(dataset.relays)}
+    window = config.present()[-1]
+    conditions = Conditions(dataset, Incidents(()), config.seed).at(window)
     names = list(at)
     truth = replace(
         base,
-        rtt_ms=np.array([[scene.rtt_us[a, b] / 1000 for b in names] for a in names]),
-        loss=np.array([[sky.loss(a, b) for b in names] for a in names]),
+        rtt_ms=np.array([[dataset.rtt_us[a, b] / 1000 for b in names] for a in names]),
+        loss=np.array([[conditions.loss(a, b) for b in names] for a in names]),
     )
     tracks = [
         Track(
@@ -262,11 +264,11 @@ def worth(setting: Setting, plan: Plan | None, base: Network) -> float:
             rate_bps=track.bitrate_bps,
             viewers={
                 at[relay]: count
-                for relay, count in scene.audience(track, window.start_us).items()
+                for relay, count in dataset.audience(track, window.start_us).items()
                 if relay != track.origin
             },
         )
-        for track in scene.tracks
+        for track in dataset.tracks
     ]
     chosen: dict[tuple[int, str, int], int] = {}
     for entry in () if plan is None else plan.entries:
@@ -287,9 +289,9 @@ def worth(setting: Setting, plan: Plan | None, base: Network) -> float:
     return figures(truth, DEMO_POLICY, groups, trees).objective
 
 
-def settings_for(setting: Setting) -> Settings:
+def settings_for(config: DatasetConfig) -> Settings:
     """What the operator says: with prices that differ, so that it matters which Via is taken."""
-    world = setting.backbone
+    world = config.backbone
     said = settings_of(world)
     at = {relay.node: number for number, relay in enumerate(world.relays)}
     return replace(

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from integration.analytics.lying import (
+from integration.analytics.false_telemetry import (
     Case,
-    Worlds,
-    make_worlds,
+    Datasets,
+    make_datasets,
     plan_of,
     settings_for,
     trusting,
@@ -22,7 +22,7 @@ from integration.analytics.lying import (
 )
 from laps_analytics.plan import demand_estimate
 from laps_analytics.plan.assemble import Assembled, assemble
-from laps_analytics.plan.observation import doubted
+from laps_analytics.plan.observation import untrusted_relays
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
@@ -35,52 +35,54 @@ SEEDS = (1, 2, 3, 7)
 class Judge:
     """Plans of the worlds of a lake, by what an honest one costs in the same world."""
 
-    def __init__(self, worlds: Worlds) -> None:
-        self.worlds = worlds
+    def __init__(self, datasets: Datasets) -> None:
+        self.datasets = datasets
         self._honest: dict[int, tuple[Assembled, float]] = {}
 
     def honest(self, seed: int) -> tuple[Assembled, float]:
         if seed not in self._honest:
             found = self.believed(Case(seed))
-            setting = self.worlds.settings[seed]
-            self._honest[seed] = found, worth(setting, plan_of(found), found.network)
+            config = self.datasets.settings[seed]
+            self._honest[seed] = found, worth(config, plan_of(found), found.network)
         return self._honest[seed]
 
     def believed(self, case: Case) -> Assembled:
         """As the planner does it, the gate included."""
-        seen = self.worlds.observed(case)
-        aside = doubted(self.worlds.gate(case), seen)
-        facts = self.worlds.facts(case)
-        return assemble(seen, settings_for(self.worlds.settings[case.seed]), facts, aside=aside)
+        seen = self.datasets.observed(case)
+        excluded = untrusted_relays(self.datasets.gate(case), seen)
+        facts = self.datasets.facts(case)
+        return assemble(
+            seen, settings_for(self.datasets.settings[case.seed]), facts, excluded=excluded
+        )
 
     def ratio(self, case: Case, found: Assembled) -> float:
         """What its plan costs in the true world, by what the plan from honest lines does."""
         base, cost = self.honest(case.seed)
-        return worth(self.worlds.settings[case.seed], plan_of(found), base.network) / cost
+        return worth(self.datasets.settings[case.seed], plan_of(found), base.network) / cost
 
     def without_plan(self, seed: int) -> float:
         base, cost = self.honest(seed)
-        return worth(self.worlds.settings[seed], None, base.network) / cost
+        return worth(self.datasets.settings[seed], None, base.network) / cost
 
     def trusting(self, case: Case) -> float:
         """The same without the defence: plain means, no cap, and the gate switched off."""
-        seen, setting = self.worlds.observed(case), self.worlds.settings[case.seed]
+        seen, config = self.datasets.observed(case), self.datasets.settings[case.seed]
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(demand_estimate, "_CROWD", 1e18)
-            found = assemble(trusting(seen), settings_for(setting), self.worlds.facts(case))
+            patch.setattr(demand_estimate, "_MAX_VIEWERS_RATIO", 1e18)
+            found = assemble(trusting(seen), settings_for(config), self.datasets.facts(case))
         return self.ratio(case, found)
 
 
 @pytest.mark.long
 def test_a_lying_via_in_raw_lines(spark: SparkSession, tmp_path: Path) -> None:
     case = Case(7, "via", VIA)
-    judge = Judge(make_worlds(spark, tmp_path, [Case(7), case]))
-    assert 0.009 < judge.worlds.share[case] <= 0.01
-    assert judge.honest(7)[0].aside == ()
-    assert judge.worlds.gate(Case(7)).open
+    judge = Judge(make_datasets(spark, tmp_path, [Case(7), case]))
+    assert 0.009 < judge.datasets.share[case] <= 0.01
+    assert judge.honest(7)[0].excluded == ()
+    assert judge.datasets.gate(Case(7)).open
     assert judge.without_plan(7) > 1.1  # else there is nothing to lose
     found = judge.believed(case)
-    assert found.aside == (judge.worlds.liars[case],)
+    assert found.excluded == (judge.datasets.liars[case],)
     assert judge.ratio(case, found) <= 1.05
     assert judge.trusting(case) > 1.05
 
@@ -90,16 +92,16 @@ def test_lying_relays_over_seeds(spark: SparkSession, tmp_path: Path) -> None:
     """What was seen is written down, for the page about planning."""
     lies = (("via", VIA), ("edge", EDGE), ("origin", ORIGIN))
     cases = [Case(seed, role, kinds) for seed in SEEDS for role, kinds in lies]
-    judge = Judge(make_worlds(spark, tmp_path, [*(Case(seed) for seed in SEEDS), *cases]))
+    judge = Judge(make_datasets(spark, tmp_path, [*(Case(seed) for seed in SEEDS), *cases]))
     rows = []
     for case in cases:
         found = judge.believed(case)
-        assert set(found.aside) <= {judge.worlds.liars[case]}
+        assert set(found.excluded) <= {judge.datasets.liars[case]}
         ratio, naive = judge.ratio(case, found), judge.trusting(case)
         rows.append((case, ratio, naive))
-        figures = ratio, naive, judge.without_plan(case.seed), judge.worlds.share[case]
+        figures = ratio, naive, judge.without_plan(case.seed), judge.datasets.share[case]
         with (tmp_path / "figures.txt").open("a", encoding="ascii") as out:
             shown = " ".join(f"{value:.4f}" for value in figures)
-            out.write(f"{case.seed} {case.role} {found.aside} {shown}\n")
+            out.write(f"{case.seed} {case.role} {found.excluded} {shown}\n")
     assert [row for row in rows if row[1] > 1.05] == []
     assert sum(naive > 1.05 for _, _, naive in rows) >= len(SEEDS)
