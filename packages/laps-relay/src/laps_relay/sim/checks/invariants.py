@@ -28,7 +28,7 @@ from laps_relay.sim.checks.drops import Drops
 from laps_relay.sim.checks.routes import Routes
 from laps_relay.sim.checks.steering import SteeringChecks
 from laps_relay.sim.checks.stubs import StubChecks
-from laps_relay.sim.clients.direct import Want
+from laps_relay.sim.clients.clients import Want
 from laps_relay.sim.clients.ledger import FLIGHT, BreakError
 from laps_relay.sim.clients.tracks import HASHER
 from laps_relay.sim.core import SetOut

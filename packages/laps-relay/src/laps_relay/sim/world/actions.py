@@ -10,7 +10,6 @@ from typing import Final
 
 from laps_relay.policy.interface import Policy
 from laps_relay.sim.clients.publications import Publication, Style
-from laps_relay.sim.core import RelayCore
 from laps_relay.sim.net.wires import Wire
 from laps_relay.sim.scenarios.model import Action
 from laps_relay.sim.scenarios.narrow import offered_by
@@ -261,7 +260,7 @@ class Actions:
                 process = self._world.processes[end.host.contact]
                 if process.running and end.session in process.ends:
                     process.call(
-                        lambda core, now, end=end: core.measured(  # type: ignore[misc]
+                        lambda now, process=process, end=end: process.core.measured(  # type: ignore[misc]
                             now, end.session, wire.srtt_us, 0.0
                         )
                     )
@@ -316,7 +315,7 @@ class Actions:
         if via is not None and not via.avoided:
             via.overloaded = True
             self._world.disturbed()
-            via.call(lambda core, now: core.set_load(now, Load(LoadClass.OVERLOADED, 990)))
+            via.call(lambda now: via.core.set_load(now, Load(LoadClass.OVERLOADED, 990)))
             self._world.clock.after(action.value, self._relieve, via, via.life)
 
     def _relieve(self, via: RelayProcess, life: int) -> None:
@@ -324,7 +323,7 @@ class Actions:
             via.overloaded = False
             self.last = self._world.clock.now
             self._world.disturbed()
-            via.call(lambda core, now: core.set_load(now, Load()))
+            via.call(lambda now: via.core.set_load(now, Load()))
 
     def _worsen(self, action: Action) -> None:
         """The link over which most is sent loses packets, or takes less than that, for a while."""
@@ -481,9 +480,9 @@ def loaded(world: World, action: Action) -> tuple[SimPolicy, str]:
     return policy.more(scope, excluded=region), scope
 
 
-def take(process: RelayProcess, policy: Policy, core: RelayCore, now: float) -> None:
+def take(process: RelayProcess, policy: Policy, now: float) -> None:
     """A relay has another policy, and takes it as a server does (``NetworkPart.set_policy``)."""
-    core.set_policy(now, policy)
+    process.core.set_policy(now, policy)
     if process.edge is not None:
         # Who is at the same Edge as the publisher hears of it from nobody else.
         process.edge.relay.reauthorize(now)

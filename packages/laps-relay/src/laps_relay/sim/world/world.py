@@ -12,10 +12,11 @@ from typing import Any, Final, Protocol, TypeVar
 
 from laps_relay.network.drain_monitor import DrainMonitor, Standing
 from laps_relay.network.events import RouteChanged
-from laps_relay.network.relay import STAY_WAIT
+from laps_relay.network.relay import STAY_WAIT, NetworkRelay
 from laps_relay.policy.interface import Policy
 from laps_relay.policy.open_policy import OpenPolicy
-from laps_relay.sim.clients.direct import Clients
+from laps_relay.sim.clients.clients import Clients
+from laps_relay.sim.clients.direct import DirectClients
 from laps_relay.sim.clients.ledger import BreakError, Group, Ledger
 from laps_relay.sim.clients.moqt import EdgeHost
 from laps_relay.sim.clients.tracks import track
@@ -143,7 +144,9 @@ class RelayProcess:
         self._timer = None
         self.edge = self._world.edge_host(self)
         if self.edge is None:
-            self.clients = Clients(self._world.clock, self._world.ledger, self.contact, self.call)
+            self.clients = DirectClients(
+                self._world.clock, self._world.ledger, self.contact, self.call, self._network_core
+            )
         else:
             self.clients = self.edge.clients
         settings, flight = self._world.scenario.settings, self._world.ledger.flight
@@ -190,7 +193,7 @@ class RelayProcess:
         self.draining = True
         self.leaves_by = now + seconds
         # Its sessions would end by themselves a moment later.
-        self.call(lambda core, now: core.drain(now, seconds + LOOK))
+        self.call(lambda now: self.core.drain(now, seconds + LOOK))
         self._departure = DrainMonitor(now, seconds)
         self._look_out(self._departure, self.life, left)
 
@@ -199,7 +202,7 @@ class RelayProcess:
         self._departure = None
         self._world.clock.after(STAY_WAIT, self._stayed, self.life)
         self._world.note(self.contact, "stays")
-        self.call(lambda core, now: core.stay(now))
+        self.call(self.core.stay)
 
     def _stayed(self, life: int) -> None:
         if self.life == life and self._departure is None:
@@ -235,16 +238,25 @@ class RelayProcess:
             return True
         return any(end.pipe.backlog for end in self._ends.values())
 
+    def _network_core(self) -> NetworkRelay:
+        """The core, of a process that is no Stub."""
+        if not isinstance(self.core, NetworkRelay):
+            raise TypeError(f"{self.contact} is a Stub: its clients have sessions of MoQT")
+        return self.core
+
     # From clients
 
-    def call(self, action: Callable[[RelayCore, float], None]) -> None:
-        """Let clients do something with the core."""
+    def call(self, action: Callable[[float], None]) -> None:
+        """Do something with the core, and carry out what follows.
+
+        A process that stands still does it when it goes on; one that does not run never does it.
+        """
         if not self.running:
             return
         if self.paused:
             self._backlog.append((self.call, (action,)))
             return
-        action(self.core, self._world.clock.now)
+        action(self._world.clock.now)
         self.pump()
 
     # From the network (Host)

@@ -1,12 +1,12 @@
-"""Who may do what, and how long.
+"""Whether a session may make a request: rates, caps, and what the authorizer grants.
 
-Every request is put to the authorizer, those that the cache answers too. What it allows is kept as
-a :class:`Grant` beside the request: when the grant ends, or the keys change, the authorizer is
-asked again with the same tokens, and what is allowed no longer is ended in its own way. Tokens stay
-here: nothing that the relay sends upstream carries one (moq-transport-18, 10.2.2).
+The authorizer decides about every request, those that the cache answers too. Each answer is kept as
+a :class:`Grant` beside its request. When a grant ends, or the keys change, EdgeRelay asks again
+with the same tokens. Tokens stay here: nothing that the relay sends upstream carries one
+(moq-transport-18, 10.2.2).
 
-The network's policy may keep tracks from everybody at this relay, whatever their tokens say and
-wherever the publisher is: it is asked first.
+The network's policy may keep tracks from everybody at this relay, whatever their tokens say. It is
+asked before the authorizer.
 """
 
 from __future__ import annotations
@@ -14,45 +14,72 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from laps_sdk.edge.authorization import Action, Authorizer, Decision
-from laps_sdk.edge.codes import reset_code, shorten
-from laps_sdk.edge.context import Context, Due
-from laps_sdk.edge.events import RequestDenied
-from laps_sdk.edge.records import (
-    Client,
-    Deposit,
-    FetchJob,
-    Grant,
-    Offer,
-    Receiver,
-    Record,
-    Source,
-    Watch,
-)
+from laps_sdk.edge.authorization import Action, Authorizer, Decision, Grant
+from laps_sdk.edge.records import Client, Load, Record
+from laps_sdk.edge.state import Due, State
 from laps_wire.moqt.codepoints import RequestErrorCode, SessionCode
 from laps_wire.moqt.session.tokens import AuthToken
-from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
 
-__all__ = ["Grants"]
+__all__ = ["Admission", "denial_code"]
 
 _TRUSTED: Final = Decision(allowed=True)
 """Of a session with our own network: its clients were asked at their own relays."""
 _RECEIVING: Final = frozenset((Action.SUBSCRIBE, Action.FETCH, Action.TRACK_STATUS))
 
 
-class Grants:
-    """Asks the authorizer, keeps its answers, and acts when they end."""
+class Admission:
+    """Applies rates and caps, asks the authorizer, and keeps what it granted."""
 
-    __slots__ = ("_authorizer", "_context", "against")
+    __slots__ = ("_authorizer", "_state", "against")
 
-    def __init__(self, context: Context, authorizer: Authorizer) -> None:
-        self._context = context
+    def __init__(self, state: State, authorizer: Authorizer) -> None:
+        self._state = state
         self._authorizer = authorizer
         self.against: Callable[[FullTrackName], str | None] | None = None
         """What policy has against a track for those who receive here."""
 
-    # Asking
+    # Rates and caps
+
+    def overloaded(
+        self, now: float, client: Client, name: Namespace | FullTrackName | None
+    ) -> tuple[str, float | None] | None:
+        """Why a session may not make another request now, and when it may; None if it may."""
+        if client.info.upstream:
+            return None
+        settings = self._state.settings
+        # A time that lies before the last one takes nothing away.
+        earned = max(0.0, now - client.credited) * settings.request_rate
+        client.credit = min(client.credit + earned, settings.request_burst)
+        client.credited = max(client.credited, now)
+        if client.credit < 1:
+            return "too many requests at once", (1 - client.credit) / settings.request_rate
+        client.credit -= 1
+        if name is not None and name.size > settings.name_bytes:
+            return f"names are limited to {settings.name_bytes} bytes here", None
+        return None
+
+    def full(self, client: Client, load: Load) -> str | None:
+        """Which cap forbids one more of something; None if none does."""
+        settings = self._state.settings
+        caps = {
+            Load.SUBSCRIPTIONS: settings.session_subscriptions,
+            Load.PUBLISHES: settings.session_publishes,
+            Load.NAMESPACES: settings.session_namespaces,
+            Load.PREFIXES: settings.session_prefixes,
+            Load.FETCHES: settings.session_fetches,
+            Load.OFFERS: settings.session_offers,
+        }
+        if client.load[load] >= caps[load] and not client.info.upstream:
+            return f"a session may have {caps[load]} {load.value}"
+        if load in (Load.SUBSCRIPTIONS, Load.OFFERS):
+            if self._state.subscriptions >= settings.max_subscriptions:
+                return "the relay has as many subscriptions as it can"
+        elif load is Load.NAMESPACES and len(self._state.offers) >= settings.max_namespaces:
+            return "the relay has as many namespaces as it can"
+        return None
+
+    # The authorizer
 
     def decide(self, now: float, client: Client, grant: Grant) -> Decision:
         """What the authorizer says about a grant now."""
@@ -110,7 +137,7 @@ class Grants:
         grant, decision = self.request(now, client, action, namespace, name, tokens)
         if decision.allowed:
             return grant
-        self._context.reject(client, request_id, _code(decision), decision.reason)
+        self._state.reject(client, request_id, denial_code(decision), decision.reason)
         return None
 
     def setup(self, now: float, client: Client) -> bool:
@@ -118,20 +145,21 @@ class Grants:
         grant, decision = self.request(now, client, Action.CLIENT_SETUP, None, None, ())
         if decision.allowed:
             client.grant = grant
-            self._arm(client, grant)
+            self.keep(client, grant)
             return True
-        self._close(client, decision)
+        self.refuse_session(client, decision)
         return False
 
-    # Keeping
+    # Grants that stay
 
     def hold(self, record: Record) -> None:
         """Watch over the grant of a record that stays."""
         if record.grant is not None:
-            self._arm(record, record.grant)
+            self.keep(record, record.grant)
 
-    def _arm(self, holder: Record | Client, grant: Grant) -> None:
-        timers = self._context.timers
+    def keep(self, holder: Record | Client, grant: Grant) -> None:
+        """Set the timer for the end of a grant, or cancel it if the grant has no end."""
+        timers = self._state.timers
         if grant.expires is None:
             timers.cancel((Due.EXPIRY, holder))
         else:
@@ -163,81 +191,21 @@ class Grants:
             )
             if decision.allowed:
                 record.grant = asked
-                self._arm(record, asked)
+                self.keep(record, asked)
         if decision.allowed:
             return True
-        self._context.reject(client, update_id, _code(decision), decision.reason)
+        self._state.reject(client, update_id, denial_code(decision), decision.reason)
         return False
 
-    # Ending
-
-    def check(self, now: float, holder: Record | Client) -> None:
-        """A grant's time has come, or the keys have changed: ask again."""
-        grant = holder.grant
-        if grant is None:
-            return
-        client = holder if isinstance(holder, Client) else holder.client
-        decision = self.decide(now, client, grant)
-        if decision.allowed:
-            grant.expires = decision.expires
-            self._arm(holder, grant)
-            return
-        self._end(now, holder, decision)
-
-    def check_all(self, now: float) -> None:
-        """Ask again about everything."""
-        for client in list(self._context.clients.values()):
-            self.check(now, client)
-            for record in list(client.requests.values()):
-                # An end may have taken others with it.
-                if client.requests.get(record.request_id or 0) is record and not client.closed:
-                    self.check(now, record)
-
-    def _end(self, now: float, holder: Record | Client, decision: Decision) -> None:
-        context = self._context
-        if isinstance(holder, Client):
-            self._close(holder, decision)
-            return
-        client = holder.client
-        code = _code(decision)
-        expired = code is RequestErrorCode.EXPIRED_AUTH_TOKEN
-        reset = reset_code(client.draft, "EXPIRED_AUTH_TOKEN")
-        reason = shorten(decision.reason)
-        context.events.append(
-            RequestDenied(
-                session=client.id,
-                request_id=-1 if holder.request_id is None else holder.request_id,
-                kind=None,
-                code=int(code),
-                reason=reason,
-            )
-        )
-        match holder:
-            case Receiver():
-                status = "EXPIRED" if expired else "UNAUTHORIZED"
-                context.receivers.end(now, holder, status, reason, reset=reset, code=code)
-            case Source():
-                context.sources.drop(now, holder, reset, reason, status="UNAUTHORIZED")
-            case Deposit():
-                context.intakes.drop(now, holder, reset)
-            case Offer():
-                # Draft 16 says why with a request error code, draft 18 resets the stream.
-                number = int(code) if client.draft is Draft.D16 else reset
-                context.spaces.revoke(now, holder, number, reason)
-            case Watch():
-                context.spaces.dismiss(now, holder, reset, reason)
-            case FetchJob():
-                context.fetches.fail(now, holder, code, reason, reset=reset)
-            case _:
-                pass
-
-    def _close(self, client: Client, decision: Decision) -> None:
-        expired = _code(decision) is RequestErrorCode.EXPIRED_AUTH_TOKEN
+    def refuse_session(self, client: Client, decision: Decision) -> None:
+        """Close a session that the authorizer does not allow."""
+        expired = denial_code(decision) is RequestErrorCode.EXPIRED_AUTH_TOKEN
         code = SessionCode.EXPIRED_AUTH_TOKEN if expired else SessionCode.UNAUTHORIZED
-        self._context.tell(client, client.wire.close, int(code), decision.reason)
+        self._state.command(client, client.wire.close, int(code), decision.reason)
 
 
-def _code(decision: Decision) -> RequestErrorCode:
+def denial_code(decision: Decision) -> RequestErrorCode:
+    """Return the REQUEST_ERROR code of a decision that denies."""
     try:
         code = RequestErrorCode(decision.code)
     except ValueError:

@@ -1,20 +1,13 @@
-"""What all parts of the control plane share: the tables, the plane, timers, events, commands.
+"""The tables, timers and events of an Edge, and the commands to its sessions.
 
-The parts know each other through it::
-
-    relay       dispatches events, notices and timers
-    spaces      namespaces and prefixes          receivers   who receives a track
-    sources     who feeds a track                fetches     FETCH
-    tracks      what is known of a track         statuses    TRACK_STATUS
-    grants      who may do what, and how long    upstreams   the relay network
-    intakes     what the relay takes itself      context     tables, commands: this module
+State knows none of the parts above it, and decides nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, ParamSpec
+from typing import NamedTuple, ParamSpec
 
 from laps_sdk.edge.codes import request_code, shorten
 from laps_sdk.edge.events import RelayEvent, RequestDenied
@@ -26,20 +19,8 @@ from laps_sdk.timers import Timers
 from laps_wire.errors import LocalError
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.moqt.session.ids import RequestsBlockedError
-from laps_wire.names import FullTrackName, Namespace
 
-if TYPE_CHECKING:
-    from laps_sdk.edge.fetches import Fetches
-    from laps_sdk.edge.grants import Grants
-    from laps_sdk.edge.intakes import Intakes
-    from laps_sdk.edge.receivers import Receivers
-    from laps_sdk.edge.sources import Sources
-    from laps_sdk.edge.spaces import Spaces
-    from laps_sdk.edge.statuses import Statuses
-    from laps_sdk.edge.tracks import Tracks
-    from laps_sdk.edge.upstreams import Upstreams
-
-__all__ = ["Asked", "Context", "Due"]
+__all__ = ["Due", "RequestOutcome", "State"]
 
 P = ParamSpec("P")
 
@@ -58,7 +39,7 @@ class Due(Enum):
     GOAWAY = "a session should have left"
 
 
-class Asked(NamedTuple):
+class RequestOutcome(NamedTuple):
     """What became of a request of ours."""
 
     request_id: int | None
@@ -66,40 +47,22 @@ class Asked(NamedTuple):
     """Whether it will be tried again when the peer allows more requests."""
 
 
-class Context:
-    """Tables and tools."""
+class State:
+    """Tables of sessions, namespaces and prefixes; timers, events, and commands to sessions."""
 
     __slots__ = (
         "clients",
         "dirty",
         "draining",
         "events",
-        "fetches",
-        "grants",
-        "intakes",
         "offers",
         "plane",
-        "receivers",
         "settings",
-        "sources",
-        "spaces",
-        "statuses",
         "subscriptions",
         "timers",
-        "tracks",
         "upstreams",
         "watches",
     )
-
-    grants: Grants
-    sources: Sources
-    receivers: Receivers
-    spaces: Spaces
-    fetches: Fetches
-    statuses: Statuses
-    tracks: Tracks
-    upstreams: Upstreams
-    intakes: Intakes
 
     def __init__(self, plane: ForwardingPlane, settings: EdgeSettings) -> None:
         self.plane = plane
@@ -107,10 +70,12 @@ class Context:
         self.timers: Timers[tuple[Due, object]] = Timers()
         self.events: list[RelayEvent] = []
         self.dirty: dict[int, None] = {}
+        """Sessions that were given commands since the last poll."""
         self.draining: Callable[[int], str] | None = None
-        """While sessions are sent away: where to, by their numbers; empty if nowhere."""
-        """Where clients shall go, once :meth:`EdgeRelay.drain` was called."""
+        """While sessions are sent away: the address for a session, empty if there is none."""
         self.clients: dict[int, Client] = {}
+        self.upstreams: dict[int, Client] = {}
+        """The sessions behind which the relay network is; most often one or none."""
         self.offers: NamespaceTree[Offer] = NamespaceTree()
         self.watches: NamespaceTree[Watch] = NamespaceTree()
         self.subscriptions = 0
@@ -118,7 +83,7 @@ class Context:
 
     # Commands to sessions
 
-    def tell(
+    def command(
         self, client: Client, command: Callable[P, object], *args: P.args, **kwargs: P.kwargs
     ) -> bool:
         """Give a session a command; False if its state does not allow it (any more).
@@ -134,27 +99,27 @@ class Context:
             return False
         return True
 
-    def ask(
+    def request(
         self,
         client: Client,
         retry: Callable[[float], None],
         command: Callable[P, int],
         *args: P.args,
         **kwargs: P.kwargs,
-    ) -> Asked:
+    ) -> RequestOutcome:
         """Make a request of ours; ``retry`` is called when one that was blocked can be made."""
         if client.closed or not client.ready:
-            return Asked(None)
+            return RequestOutcome(None)
         self.dirty[client.id] = None
         try:
-            return Asked(command(*args, **kwargs))
+            return RequestOutcome(command(*args, **kwargs))
         except RequestsBlockedError:
             if len(client.blocked) >= self.settings.session_blocked:
-                return Asked(None)
+                return RequestOutcome(None)
             client.blocked.append(retry)
-            return Asked(None, blocked=True)
+            return RequestOutcome(None, blocked=True)
         except LocalError:
-            return Asked(None)
+            return RequestOutcome(None)
 
     def reject(
         self,
@@ -169,7 +134,7 @@ class Context:
         number = request_code(client.draft, code)
         kind = client.wire.request_kind(request_id)
         interval = 0 if retry is None else int(retry * 1000) + 1
-        if self.tell(
+        if self.command(
             client,
             client.wire.reject,
             request_id,
@@ -186,46 +151,6 @@ class Context:
                     reason=reason,
                 )
             )
-
-    # Admission
-
-    def overloaded(
-        self, now: float, client: Client, name: Namespace | FullTrackName | None
-    ) -> tuple[str, float | None] | None:
-        """Why a session may not make another request now, and when it may; None if it may."""
-        if client.info.upstream:
-            return None
-        settings = self.settings
-        # A time that lies before the last one takes nothing away.
-        earned = max(0.0, now - client.credited) * settings.request_rate
-        client.credit = min(client.credit + earned, settings.request_burst)
-        client.credited = max(client.credited, now)
-        if client.credit < 1:
-            return "too many requests at once", (1 - client.credit) / settings.request_rate
-        client.credit -= 1
-        if name is not None and name.size > settings.name_bytes:
-            return f"names are limited to {settings.name_bytes} bytes here", None
-        return None
-
-    def full(self, client: Client, load: Load) -> str | None:
-        """Which cap forbids one more of something; None if none does."""
-        settings = self.settings
-        caps = {
-            Load.SUBSCRIPTIONS: settings.session_subscriptions,
-            Load.PUBLISHES: settings.session_publishes,
-            Load.NAMESPACES: settings.session_namespaces,
-            Load.PREFIXES: settings.session_prefixes,
-            Load.FETCHES: settings.session_fetches,
-            Load.OFFERS: settings.session_offers,
-        }
-        if client.load[load] >= caps[load] and not client.info.upstream:
-            return f"a session may have {caps[load]} {load.value}"
-        if load in (Load.SUBSCRIPTIONS, Load.OFFERS):
-            if self.subscriptions >= settings.max_subscriptions:
-                return "the relay has as many subscriptions as it can"
-        elif load is Load.NAMESPACES and len(self.offers) >= settings.max_namespaces:
-            return "the relay has as many namespaces as it can"
-        return None
 
     # Records
 
