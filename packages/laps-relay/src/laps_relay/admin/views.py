@@ -12,7 +12,7 @@ from typing import Annotated, Any, Generic, Protocol, TypeVar, overload
 from pydantic import BaseModel, Field
 
 from laps_relay.network.views import AnnounceRow, FibRow, NodeRow, PeerRow, SetRow, SubscribeRow
-from laps_sdk.edge.views import NamespaceRow, SessionRow, SubscriptionRow, TrackRow
+from laps_sdk.edge.events import NamespaceRow, SessionRow, SubscriptionRow, TrackRow
 from laps_sdk.peering.dialler import DialRow
 from laps_sdk.quic.base import ConnectionStats
 from laps_wire.names import FullTrackName

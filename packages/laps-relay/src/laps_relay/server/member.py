@@ -46,11 +46,11 @@ from laps_relay.server.plans import PlanKeeper, PlanKeys, PlanMemory, PlanTarget
 from laps_relay.telemetry.network_sampler import NetworkSample
 from laps_sdk.edge.events import RelayEvent
 from laps_sdk.forwarding.samples import Samples
-from laps_sdk.peering.contacts import show_contact
 from laps_sdk.peering.dialler import Contact, DialRow, Phase
+from laps_sdk.peering.port import PeerRelay
 from laps_sdk.peering.reports import PeerAdded
 from laps_sdk.peering.server import PeerServer
-from laps_sdk.peering.shell import PeerRelay
+from laps_sdk.peering.settings import show_contact
 from laps_sdk.quic.base import ConnectionStats
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId

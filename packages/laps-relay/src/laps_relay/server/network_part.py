@@ -106,7 +106,7 @@ class NetworkPart(NetworkMember):
             authenticator=keys,
             challenge=lambda: secrets.token_bytes(32),
             contexts=fresh_context,
-            random=random.SystemRandom(),
+            random=random.SystemRandom().random,
             policy=policy or OPEN_POLICY,
             implementation=f"laps-relay {version}",
             order=ORDERS[network.order],

@@ -117,7 +117,7 @@ class StubPart(NetworkMember):
             hasher=identity.hasher,
             authenticator=keys,
             challenge=lambda: secrets.token_bytes(32),
-            random=random.SystemRandom(),
+            random=random.SystemRandom().random,
             may_peer=self._may_peer,
             implementation=f"laps-relay {version}",
             known_keys=None if memory is None else memory.load(),
