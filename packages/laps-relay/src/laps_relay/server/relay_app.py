@@ -288,7 +288,7 @@ class RelayApp:
         except ImportError:
             raise StartError(
                 f"transport {config.listen.transport} is not installed:"
-                " pip install 'laps-relay[turbo]'"
+                ' pip install -e "packages/laps-relay[turbo]"'
             ) from None
         if self.network is not None and self.server.running:
             everywhere = self.server.address[0] in ("0.0.0.0", "::")  # noqa: S104 - compared
