@@ -1058,7 +1058,7 @@ class NetworkRelay:
         if link.guest is not None:
             link.node = node
             return
-        if RelayType.STUB in (up.node.node.relay_type, self._settings.relay_type):
+        if up.node.node.relay_type is RelayType.STUB:
             self.peers.close(now, session, CloseCode.MODE_REFUSED, "no Stubs here")
             return
         self.links.meet(link, node)
