@@ -93,7 +93,7 @@ class NetworkReadings:
             unreached=self._unreached(),
             sizes=self.relay.tables.sizes(),
             counters=self.counters(),
-            collisions=self.relay.interests.counters().collisions
+            collisions=self.relay.subscriptions.counters().collisions
             + (0 if self._edge is None else self._edge.collisions),
             connections={
                 row.session: stats

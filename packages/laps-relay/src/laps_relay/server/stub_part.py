@@ -284,7 +284,7 @@ class StubPart:
 
     def _against(self, name: FullTrackName) -> str | None:
         """What policy has against a track for our own clients."""
-        refusal = self._policy.want(name, self.relay.info.node)
+        refusal = self._policy.local_subscribe(name, self.relay.info.node)
         return None if refusal is None else refusal.reason
 
     def set_peers(self, config: RelayConfig) -> None:

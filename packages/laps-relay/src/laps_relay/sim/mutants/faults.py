@@ -23,7 +23,7 @@ from laps_relay.network.sets.sets import Sets
 from laps_relay.network.steering import steering
 from laps_relay.network.steering.steering import Steering
 from laps_relay.network.steering.via_choice import prefer
-from laps_relay.network.subscriptions.wants import Wants
+from laps_relay.network.subscriptions.subscriber_role import SubscriberRole
 from laps_relay.peer_forwarding import relayed_stream, state
 from laps_relay.peer_forwarding.fib import Fib
 from laps_relay.peer_forwarding.forwarding import SetIdle
@@ -259,7 +259,7 @@ def newcomers_not_told(patch: Patching) -> None:
 
 def unsubscribed_at_once(patch: Patching) -> None:
     """The last unsubscribe does not wait."""
-    settings_with(patch, Wants, unsubscribe_delay=0)
+    settings_with(patch, SubscriberRole, unsubscribe_delay=0)
 
 
 def answers_lost(patch: Patching) -> None:
@@ -390,7 +390,7 @@ def vias_never_left(patch: Patching) -> None:
 
 def vias_not_dialled(patch: Patching) -> None:
     """Nobody dials the Via that would help."""
-    patch.set(Steering, "wishes", lambda self, now: [])  # noqa: ARG005
+    patch.set(Steering, "demanded_peers", lambda self, now: [])  # noqa: ARG005
 
 
 def continuations_off(patch: Patching) -> None:

@@ -188,7 +188,7 @@ class SimPolicy:
         """Regions may be excluded from a class."""
         return self._excludes(name, source)
 
-    def want(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
+    def local_subscribe(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
         """The o-relay decides; nobody else does if we are that."""
         return self._excludes(name, local) if self.home(name) else None
 
