@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from laps_relay.network.events import SubscribeRefused
-from laps_relay.peer_forwarding.forwarding import NetworkFeed
+from laps_relay.peer_forwarding.feed import PlaneFeed
 from laps_relay.policy import OpenPolicy
 from laps_sdk.peering.events import Refusal
 from laps_sdk.upstream.interfaces import Feed
@@ -71,7 +71,7 @@ def test_a_publisher_that_comes_back_has_another_feed_and_nothing_is_left_of_the
     relay.interests.pull_ended(net.now, key_of(TRACK), "a pause")
     relay.interests.set_policy(net.now, relay.policy)
     net.run()
-    second = cast("NetworkFeed", net.feed(1))
+    second = cast("PlaneFeed", net.feed(1))
     assert second is not first
     assert [row.ingress for row in relay.sets.rows()] == [second.ingress]
     net.send(1, b"object")

@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 
 from laps_relay.network.subscriptions.discovery import Discovery
 from laps_relay.network.subscriptions.wants import Wants
-from laps_relay.policy.explain import explain
 from laps_relay.policy.facts import Region
 from laps_relay.policy.patterns import NodePattern
-from laps_relay.policy.rule_policy import RulePolicy
+from laps_relay.policy.rule_policy import RulePolicy, explain
 from laps_relay.policy.rules import Fence, Filter, FilterRule, Rules, ServiceClass, TrackRule
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName, Namespace

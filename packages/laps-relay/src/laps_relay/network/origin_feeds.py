@@ -15,7 +15,8 @@ from typing import Final
 from laps_relay.network.sets.sets import Sets
 from laps_relay.network.steering.steering import Steering
 from laps_relay.network.subscriptions.interests import Interests
-from laps_relay.peer_forwarding.forwarding import NetworkFeed, Outdated
+from laps_relay.peer_forwarding.feed import PlaneFeed
+from laps_relay.peer_forwarding.forwarding import Outdated
 from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_relay.policy.interface import Policy
 from laps_sdk.upstream.interfaces import LocalSide
@@ -61,7 +62,7 @@ class OriginFeeds:
         self._sets: Sets
         self._interests: Interests
         self._local: LocalSide | None = None
-        self._feeds: dict[int, NetworkFeed] = {}
+        self._feeds: dict[int, PlaneFeed] = {}
         self._next = 1
         self._changed: dict[int, None] = {}
 

@@ -12,7 +12,6 @@ import hashlib
 import os
 import socket
 import ssl
-from collections.abc import Sequence
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
@@ -20,10 +19,9 @@ from typing import Final
 from laps_sdk.client.link import Link, LinkCallbacks
 from laps_sdk.client.options import ConnectOptions, parse_pin
 from laps_sdk.errors import ConnectError, ConnectionLostError
-from laps_sdk.quic.base import Address, Connection, Handler
+from laps_sdk.quic.base import Address, Connection, Handler, IgnoringHandler
 from laps_sdk.quic.endpoint import Endpoint, open_endpoint
 from laps_sdk.quic.engine import EngineOptions, Tls
-from laps_sdk.quic.events import Event
 from laps_sdk.uri import RelayAddress
 from laps_wire.moqt.codepoints import SessionCode
 from laps_wire.moqt.setup import SetupOptions
@@ -62,13 +60,6 @@ class DialledLink:
         """End the session, then the socket."""
         self.link.close(code, reason)
         await self.endpoint.close(code, reason)
-
-
-class _IgnoringHandler:
-    """The handler of a connection whose protocol we do not speak."""
-
-    def handle_events(self, events: Sequence[Event]) -> None:
-        """It is being closed."""
 
 
 async def dial(
@@ -139,7 +130,9 @@ async def _resolve(address: RelayAddress, options: ConnectOptions) -> list[Addre
     try:
         found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_DGRAM)
     except OSError as error:
-        raise ConnectError(f"{address}: the host has no address: {error}") from error
+        raise ConnectError(
+            f"{address}: the host has no address: {error.strerror or error}"
+        ) from error
     targets = dict.fromkeys((str(info[4][0]), address.port) for info in found)
     return list(targets)
 
@@ -194,7 +187,7 @@ async def _handshake(
         if draft is None or connection.alpn not in options.drafts:
             words = f"the relay chose {connection.alpn!r}, offered were {options.drafts}"
             connection.close(SessionCode.VERSION_NEGOTIATION_FAILED, words)
-            return _IgnoringHandler()
+            return IgnoringHandler()
         link = Link(
             connection,
             address,

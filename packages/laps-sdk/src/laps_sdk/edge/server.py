@@ -24,13 +24,13 @@ from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.settings import SessionInfo
 from laps_sdk.forwarding.interfaces import ForwardingPlane, OutStream
 from laps_sdk.quic.admission import AdmissionLimits
-from laps_sdk.quic.base import Connection, EgressLimits, Handler
+from laps_sdk.quic.base import Connection, EgressLimits, Handler, IgnoringHandler
 from laps_sdk.quic.endpoint import Backend, open_endpoint
 from laps_sdk.quic.engine import EngineOptions
 from laps_sdk.quic.events import Closed, Event, StopSending, StreamDropped
 from laps_sdk.quic.memory.network import MemoryNetwork
 from laps_sdk.quic.moqt import DRAFTS, MoqtPeer
-from laps_sdk.quic.turns import Deaf, TurnServer
+from laps_sdk.quic.turns import TurnServer
 from laps_wire.moqt.codepoints import SessionCode
 from laps_wire.moqt.data.types import StreamKind
 from laps_wire.moqt.session import Event as SessionEvent
@@ -128,7 +128,7 @@ class EdgeServer(TurnServer):
             connection.close(
                 SessionCode.VERSION_NEGOTIATION_FAILED, f"{asked} was offered, we speak {spoken}"
             )
-            return Deaf()
+            return IgnoringHandler()
         number = next(self._serial)
         port = EdgePort(self, number)
         peer = MoqtPeer(

@@ -67,7 +67,7 @@ __all__ = [
 ]
 
 CONNECTION_ID_LENGTH: Final = 8
-"""Bytes of each connection id that we issue, also in a Retry: short headers do not carry it."""
+"""Bytes of each connection id that we issue, also in a Retry; short headers lack it."""
 DATAGRAM_FRAME_OVERHEAD: Final = 3
 """Bytes of a DATAGRAM frame before its data: type and a two-byte length (RFC 9221, 4)."""
 _MAX_ACK_DELAY: Final = 0.025
@@ -147,7 +147,7 @@ class LibraryQuic(Protocol):
 
 
 class Setup(NamedTuple):
-    """What is known about a connection when it begins."""
+    """The known facts of a connection when it begins."""
 
     is_client: bool
     alpn: tuple[str, ...]

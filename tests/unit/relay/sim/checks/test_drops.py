@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from laps_relay.peer_forwarding.flow import Fan, Flow
+from laps_relay.peer_forwarding.relayed_stream import RelayedStream
+from laps_relay.peer_forwarding.state import Fanout
 from laps_relay.sim.clients.ledger import encode_object
 from laps_relay.sim.mutants.catalog import MUTANTS, applied
 from laps_relay.sim.runner import Outcome, simulate
@@ -41,17 +42,17 @@ def test_who_ignores_ttl_or_priority_is_seen(name: str, seed: int, rule: str) ->
 
 
 def test_what_is_given_up_too_soon_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    begin = Fan.open
+    begin = Fanout.open
 
-    def hasty(self: Fan, now: float, priority: int, deadline: Any, *, expires: bool) -> None:
+    def hasty(self: Fanout, now: float, priority: int, deadline: Any, *, expires: bool) -> None:
         begin(self, now, priority, deadline and now + 0.01, expires=expires)
 
-    def renew(self: Flow, now: float) -> None:
-        for leg in self.legs:
-            leg.stream.set_deadline(now + 0.01)
+    def renew(self: RelayedStream, now: float) -> None:
+        for branch in self.branches:
+            branch.stream.set_deadline(now + 0.01)
 
-    monkeypatch.setattr(Fan, "open", hasty)
-    monkeypatch.setattr(Flow, "renew", renew)
+    monkeypatch.setattr(Fanout, "open", hasty)
+    monkeypatch.setattr(RelayedStream, "renew", renew)
     assert played(2).rule == "hasty"
 
 

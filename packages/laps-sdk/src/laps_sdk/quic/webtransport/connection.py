@@ -1,4 +1,4 @@
-"""A WebTransport session that looks like any other connection.
+"""A WebTransport session with the interface of any other connection.
 
 ::
 
@@ -10,7 +10,7 @@
     send_datagram       -> [session id / 4 | data]                -> DATAGRAM
     close               -> capsule on the CONNECT stream
 
-What arrives goes the other way through :class:`~laps_sdk.quic.webtransport.peer.H3Peer`.
+Received data passes through :class:`~laps_sdk.quic.webtransport.peer.H3Peer`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from laps_wire.varint import encode_quic
 __all__ = ["WebTransportConnection", "WtStream"]
 
 _SWEEP_AT: Final = 64
-"""How many streams are remembered before the first look for those that are over."""
+"""Remembered streams above which finished ones are looked for."""
 _SWEEP_GAP: Final = 1.0
-"""Seconds between two looks: the events of a stream that is over have been delivered by then."""
+"""Seconds between two searches; by then, the events of a finished stream were delivered."""
 
 
 class WtStream(OutStream):
-    """The sending half of a session's stream: the header goes out with the first bytes."""
+    """The sending half of a session's stream; its header is sent with the first bytes."""
 
     __slots__ = ("_header", "inner")
 
@@ -52,7 +52,7 @@ class WtStream(OutStream):
 
     @property
     def queued(self) -> int:
-        """See :class:`OutStream`; the header counts once it is written."""
+        """See :class:`OutStream`; the header counts after the first write."""
         return self.inner.queued
 
     def write(self, data: bytes, fin: bool = False) -> None:
@@ -123,7 +123,7 @@ class WebTransportConnection(Connection):
         self._path = path
         self.session_id = session_id
         self.closing = False
-        """Set by the HTTP/3 connection when the session is over or about to be."""
+        """Whether the session has ended or is closing; set by the HTTP/3 connection."""
         wire_id = encode_quic(session_id)
         self._uni_header = encode_quic(StreamType.WT_STREAM) + wire_id
         self._bidi_header = encode_quic(FrameType.WT_STREAM) + wire_id
@@ -138,7 +138,7 @@ class WebTransportConnection(Connection):
 
     @property
     def alpn(self) -> str:
-        """The protocol of ``wt-protocol``."""
+        """The protocol from ``wt-protocol``."""
         return self._alpn
 
     @property
@@ -148,7 +148,7 @@ class WebTransportConnection(Connection):
 
     @property
     def is_webtransport(self) -> bool:
-        """It is."""
+        """True."""
         return True
 
     @property
@@ -178,7 +178,7 @@ class WebTransportConnection(Connection):
 
     @property
     def max_datagram_size(self) -> int:
-        """See :class:`Connection`; the session's id takes its part."""
+        """See :class:`Connection`; less the bytes of the session id."""
         if not self._critical.takes_datagrams:
             return 0
         return max(self._inner.max_datagram_size - len(self._datagram_header), 0)
@@ -194,7 +194,7 @@ class WebTransportConnection(Connection):
         return self._inner.now
 
     def stats(self) -> ConnectionStats:
-        """See :class:`Connection`: those of the whole HTTP/3 connection."""
+        """See :class:`Connection`; the values are those of the HTTP/3 connection."""
         return self._inner.stats()
 
     # B. Streams
@@ -236,7 +236,7 @@ class WebTransportConnection(Connection):
         return stream
 
     def stream_above(self, inner: object) -> object:
-        """Our stream on top of one of the connection below."""
+        """Return the stream of the session for a stream of the HTTP/3 connection."""
         return self._streams.get(inner, inner)
 
     def _remember(self, stream: WtStream) -> None:
@@ -245,7 +245,7 @@ class WebTransportConnection(Connection):
             self._sweep()
 
     def _sweep(self) -> None:
-        """Forget streams that were over at the last look: nothing is told of them any more."""
+        """Forget streams that were finished at the last search: their events were delivered."""
         streams = self._streams
         for inner in self._over:
             streams.pop(inner, None)
@@ -277,5 +277,5 @@ class WebTransportConnection(Connection):
     # D. Life
 
     def close(self, code: int = 0, reason: str = "") -> None:
-        """See :class:`Connection`: the peer is told by a capsule and ends the QUIC connection."""
+        """See :class:`Connection`; sends a capsule, and the client ends the QUIC connection."""
         self._on_close(code, reason)

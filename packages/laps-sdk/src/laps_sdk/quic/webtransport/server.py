@@ -1,12 +1,12 @@
-"""The server's side of WebTransport: answers requests, accepts one session.
+"""The server of WebTransport: answers requests and accepts one session.
 
 ::
 
-    CONNECT, :protocol webtransport, a protocol that we speak     200 and wt-protocol
-    ... none that we speak                                        400: says what is spoken
-    ... a session stands already                                  429
-    CONNECT with anything else in :protocol, or nothing           501
-    everything else                                               404
+    CONNECT, :protocol webtransport, a protocol in common         200 and wt-protocol
+    ... no protocol in common                                     400 with our protocols
+    ... a second session                                          429
+    CONNECT with another :protocol, or with none                  501
+    every other method                                            404
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from laps_sdk.quic.webtransport.records import REQUEST_FRAMES, RecordReader, enc
 __all__ = ["MAX_REQUESTS", "serve_h3"]
 
 MAX_REQUESTS: Final = 256
-"""Requests on one connection, answered ones included: a session needs one."""
+"""The most requests on one connection, answered ones included."""
 
 
 def serve_h3(connection: Connection, listener: Listener, protocols: Sequence[str]) -> Handler:
-    """The handler for a connection with ALPN ``h3`` that a client opened.
+    """Return the handler of an accepted connection with ALPN ``h3``.
 
-    ``listener`` is called when a session is accepted. ``protocols`` are ours, the preferred first;
-    without any, sessions are accepted with no protocol.
+    The handler calls ``listener`` when it accepts a session. ``protocols`` are ours, the preferred
+    one first; if empty, sessions have no protocol.
     """
     return _H3Server(connection, listener, protocols)
 
@@ -143,7 +143,7 @@ class _H3Server(H3Peer):
         )
 
     def _respond(self, stream_id: int, request: Request, status: int, text: str, fin: bool) -> None:
-        """Answer with a short text and be done with the request."""
+        """Answer a request with a short text and finish it."""
         body = text.encode() + b"\n"
         fields = [
             (b":status", str(status).encode()),

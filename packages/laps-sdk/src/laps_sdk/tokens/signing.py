@@ -1,12 +1,14 @@
-"""Checking tokens: the signature first, then the claims. The clock is an argument.
+"""Making and checking tokens. The clock is an argument.
 
 ::
 
-    verify = authenticate (whose token is it? dear, and the same at any time)
-           + judge        (does it hold now, and for us? cheap)
+    mint: Claims + private key -> token
 
-The order matters. The envelope is small and its shape is checked by our own strict reader; the
-claims are not looked at before the signature holds, so a stranger reaches no more code than that.
+    verify = authenticate (checks the signature: expensive, does not depend on the time)
+           + judge        (checks time, audience and issuer: cheap)
+
+The signature is checked before the claims are read, so an unsigned token reaches only our strict
+reader of the envelope.
 """
 
 from __future__ import annotations
@@ -19,12 +21,20 @@ from cwt import COSE
 from cwt.exceptions import CWTError
 
 from laps_sdk.tokens import constants as c
+from laps_sdk.tokens.cbor import decode, encode
 from laps_sdk.tokens.claims import Claims
 from laps_sdk.tokens.envelope import Envelope, open_envelope
-from laps_sdk.tokens.errors import TokenExpiredError, TokenForgedError, TokenRefusedError
+from laps_sdk.tokens.errors import (
+    KeyFileError,
+    TokenError,
+    TokenExpiredError,
+    TokenForgedError,
+    TokenRefusedError,
+)
 from laps_sdk.tokens.keys import KeyRing, TokenKey
+from laps_wire.errors import EncodeError
 
-__all__ = ["Expectations", "Genuine", "Verified", "authenticate", "judge", "verify"]
+__all__ = ["Expectations", "Genuine", "Verified", "authenticate", "judge", "mint", "verify"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +75,35 @@ class Verified:
 
 _DEFAULT: Final = Expectations()
 _COSE: Final = COSE.new()
+_CWT_HEAD: Final = b"\xd8\x3d"
+"""Tag 61."""
+
+
+def mint(claims: Claims, key: TokenKey) -> bytes:
+    """Make a token: a CWT in a COSE_Mac0 (HS256) or a COSE_Sign1 (ES256, EdDSA)."""
+    if not key.private:
+        raise KeyFileError(f"key {key.kid!a} is a public key: it can check tokens, not make them")
+    payload = encode(claims.to_cbor())
+    try:
+        Claims.from_cbor(decode(payload))
+    except TokenError as error:
+        raise EncodeError(f"no verifier would take this token: {error}") from None
+    # The key id is protected too: nobody can point a token at another key.
+    protected = {c.HEADER_ALG: key.algorithm_id, c.HEADER_KID: key.kid.encode()}
+    cose = COSE.new(alg_auto_inclusion=False, kid_auto_inclusion=False)
+    try:
+        if key.algorithm == "HS256":
+            body = cose.encode_and_mac(payload, key.cose, protected=protected)
+        else:
+            body = cose.encode_and_sign(payload, key.cose, protected=protected)
+    except (CWTError, ValueError) as error:
+        raise KeyFileError(f"key {key.kid!a} cannot make tokens: {error}") from None
+    token = _CWT_HEAD + bytes(body)
+    if len(token) > c.MAX_TOKEN_BYTES:
+        raise EncodeError(
+            f"a token of {len(token)} bytes, verifiers take {c.MAX_TOKEN_BYTES}; use fewer scopes"
+        )
+    return token
 
 
 def verify(token: bytes, keys: KeyRing, now: float, expected: Expectations = _DEFAULT) -> Verified:
