@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import count
 from typing import Final, NamedTuple
@@ -180,7 +180,7 @@ class Cache:
         segments = self.order if track is None else track.cached
         return sum(self.remove(segment) for segment in tuple(segments))
 
-    def set_limits(self, limits: CacheLimits, tracks: list[CachedTrack]) -> None:
+    def set_limits(self, limits: CacheLimits, tracks: Sequence[CachedTrack]) -> None:
         """Change the limits; what is over them goes, what is too old by the next expiry."""
         self.limits = limits
         for track in tracks:
