@@ -15,7 +15,7 @@ from laps_sdk.upstream.directory import Directory
 from laps_wire.moqt.setup import SetupOptions
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import cpp
-from laps_wire.peering.session.cpp import to_cpp_node
+from laps_wire.peering.session import to_cpp_node
 
 __all__ = ["CppGuests"]
 

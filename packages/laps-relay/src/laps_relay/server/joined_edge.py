@@ -32,7 +32,7 @@ from laps_sdk.peering.links import ForeignPeer, Link
 from laps_sdk.upstream.network import NetworkBridge
 from laps_sdk.upstream.stub_link import StubLimits
 from laps_wire.hashing import KeyedHasher
-from laps_wire.moqt.session.tokens import AuthToken
+from laps_wire.moqt.session import AuthToken
 from laps_wire.moqt.setup import SetupOptions
 from laps_wire.moqt.structures import Token
 from laps_wire.nodeid import NodeId

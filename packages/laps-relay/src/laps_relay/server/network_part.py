@@ -55,7 +55,7 @@ from laps_sdk.peering.keys import PeerKeyRing
 from laps_sdk.peering.reports import PeerAdded
 from laps_sdk.peering.server import PeerServer
 from laps_sdk.upstream.stub_link import StubLimits
-from laps_wire.moqt.session.tokens import AuthToken
+from laps_wire.moqt.session import AuthToken
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 from laps_wire.telemetry import PolicyApplied
