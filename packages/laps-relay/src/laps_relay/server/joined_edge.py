@@ -27,8 +27,7 @@ from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.server import EdgeServer
 from laps_sdk.forwarding.interfaces import ForwardingPlane
 from laps_sdk.peering.events import PeerUp
-from laps_sdk.peering.foreign_peers import ForeignPeerWire
-from laps_sdk.peering.links import ForeignPeer, Link
+from laps_sdk.peering.links import ForeignPeer, ForeignPeerWire, Link
 from laps_sdk.upstream.network import NetworkBridge
 from laps_sdk.upstream.stub_link import StubLimits
 from laps_wire.hashing import KeyedHasher

@@ -50,10 +50,10 @@ from laps_sdk.edge.events import RelayEvent
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.server import EdgeServer
 from laps_sdk.forwarding.interfaces import ForwardingPlane
-from laps_sdk.peering.contacts import show_contact
 from laps_sdk.peering.keys import PeerKeyRing
 from laps_sdk.peering.reports import PeerAdded
 from laps_sdk.peering.server import PeerServer
+from laps_sdk.peering.settings import show_contact
 from laps_sdk.upstream.stub_link import StubLimits
 from laps_wire.moqt.session import AuthToken
 from laps_wire.nodeid import NodeId
@@ -123,7 +123,7 @@ class NetworkPart(NetworkReadings):
             authenticator=keys,
             challenge=lambda: secrets.token_bytes(32),
             contexts=fresh_context,
-            random=random.SystemRandom(),
+            random=random.SystemRandom().random,
             policy=policy_of(network.policy, self.hasher, node_id),
             implementation=f"laps-relay {version}",
             order=ORDERS[network.order],

@@ -60,11 +60,11 @@ from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.server import EdgeServer
 from laps_sdk.forwarding.interfaces import ForwardingPlane
 from laps_sdk.forwarding.samples import Samples
-from laps_sdk.peering.contacts import show_contact
 from laps_sdk.peering.dialler import DialRow, Phase
 from laps_sdk.peering.keys import PeerKeyRing
 from laps_sdk.peering.reports import PeerAdded
 from laps_sdk.peering.server import PeerServer
+from laps_sdk.peering.settings import show_contact
 from laps_sdk.quic.base import ConnectionStats
 from laps_sdk.stub.relay import STUB_NODE, StubRelay
 from laps_sdk.stub.stub_uplink import StubUplink
@@ -165,7 +165,7 @@ class StubPart:
             hasher=self.hasher,
             authenticator=keys,
             challenge=lambda: secrets.token_bytes(32),
-            random=random.SystemRandom(),
+            random=random.SystemRandom().random,
             may_peer=self._policy.peer,
             implementation=f"laps-relay {version}",
             known_keys=None if memory is None else memory.load(),
