@@ -27,6 +27,7 @@ from laps_sdk.edge.intakes import Intakes
 from laps_sdk.edge.receivers import Receivers
 from laps_sdk.edge.records import (
     Client,
+    ClientSession,
     Deposit,
     FetchJob,
     FetchLeg,
@@ -62,7 +63,6 @@ from laps_sdk.forwarding.interfaces import (
 )
 from laps_wire.moqt.codepoints import RequestErrorCode, SessionCode
 from laps_wire.moqt.session.events import Event
-from laps_wire.moqt.session.session import Session
 from laps_wire.moqt.structures import Location
 from laps_wire.names import FullTrackName, Namespace
 
@@ -98,7 +98,7 @@ class EdgeRelay:
     # Sessions
 
     def add_session(
-        self, now: float, session: int, wire: Session, egress: Egress, info: SessionInfo
+        self, now: float, session: int, wire: ClientSession, egress: Egress, info: SessionInfo
     ) -> None:
         """A connection has a MoQT session; its SETUP may still be to come."""
         context = self._context

@@ -28,7 +28,7 @@ from laps_sdk.upstream.interfaces import Answer, Feed
 from laps_sdk.upstream.offers import Namespaces, Publications
 from laps_sdk.upstream.parts import EdgeClientHost, NameHasher, Office
 from laps_sdk.upstream.pulls import Pulls
-from laps_sdk.upstream.virtual import VirtualClient
+from laps_sdk.upstream.seam import Seam
 from laps_sdk.upstream.wishes import Wishes
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.moqt.messages import Fetch, StandaloneFetch, Subscribe
@@ -59,7 +59,7 @@ class EdgeClient:
         "_publications",
         "_pulls",
         "_renew",
-        "_virtual",
+        "_seam",
         "_wishes",
         "egress",
         "fetching",
@@ -80,8 +80,8 @@ class EdgeClient:
         fetches: tuple[ForwardingPlane, FetchNetwork] | None = None,
     ) -> None:
         """``fetches``: the plane that answers go to, and who brings them; None: nobody does."""
-        self._virtual = VirtualClient(relay, number, self._event, setup=setup, draft=draft)
-        self._office = Office(relay, self._virtual, host, hasher)
+        self._seam = Seam(relay, number, self._event, setup=setup)
+        self._office = Office(relay, self._seam, host, hasher, draft)
         self._wishes = Wishes(self._office)
         self._pulls = Pulls(self._office)
         self._namespaces = Namespaces(self._office)
@@ -99,29 +99,29 @@ class EdgeClient:
         """Become a session of the Edge, which logs show with this address."""
         info = SessionInfo(
             peer_address=address,
-            draft=self._virtual.draft,
+            draft=self._office.draft,
             peering=True,
             upstream=upstream,
             distant=distant,
             fetches=self.fetching is not None,
             alias=lambda name: alias_of(self.key_of(name)),
         )
-        self._virtual.open(now, self.egress, info)
+        self._seam.open(now, self.egress, info)
 
     def close(self, now: float) -> None:
         """Leave: what came from the others ends at the Edge."""
         self._pulls.outlets.clear()
-        self._virtual.close(now)
+        self._seam.close(now)
 
     @property
     def number(self) -> int:
         """The Edge's number of the session."""
-        return self._virtual.number
+        return self._seam.number
 
     @property
     def closed(self) -> bool:
         """Whether the session is over."""
-        return self._virtual.closed
+        return self._seam.closed
 
     def key_of(self, name: FullTrackName) -> int:
         """The full-name hash of a track."""
@@ -131,7 +131,7 @@ class EdgeClient:
 
     def pump(self, now: float) -> bool:
         """Carry control messages until all is quiet; whether there were any."""
-        return self._virtual.pump(now)
+        return self._seam.pump(now)
 
     @property
     def collisions(self) -> int:
@@ -206,7 +206,7 @@ class EdgeClient:
         """
         request_id = self._pulls.request_of(key)
         if self._renew is not None and request_id is not None:
-            self._renew(Subscription(self._virtual.number, request_id), before)
+            self._renew(Subscription(self._seam.number, request_id), before)
 
     def release(self, now: float, key: int) -> None:
         """They do not any more."""

@@ -208,7 +208,7 @@ class Fetching:
             session.reject(request_id, code, shorten(reason))
             return
         # FETCH_OK was said: only the end of a stream can say that there is none.
-        stream, number = -request_id - 1, self._office.virtual.number
+        stream, number = -request_id - 1, self._office.seam.number
         head = encode_fetch_header(FetchHeader(request_id), self._office.draft)
         self._plane.stream_opened(now, number, stream, StreamKind.FETCH, head, False)
         code_of_reset = reset_code(self._office.draft, "INTERNAL_ERROR")
@@ -245,7 +245,7 @@ class Fetching:
         self._data(now, self.streams[stream], stream, data, fin)
 
     def _data(self, now: float, record: _Asked, stream: int, data: bytes, fin: bool) -> None:
-        number, draft = self._office.virtual.number, self._office.draft
+        number, draft = self._office.seam.number, self._office.draft
         if record.held is None:
             self._plane.stream_data(now, number, stream, data, fin)
         else:
@@ -269,7 +269,7 @@ class Fetching:
     def stream_reset(self, now: float, stream: int, code: int) -> None:
         """One of them was abandoned."""
         record = self.streams[stream]
-        number = self._office.virtual.number
+        number = self._office.seam.number
         if record.held is not None:
             head = encode_fetch_header(FetchHeader(record.request_id), self._office.draft)
             self._plane.stream_opened(now, number, stream, StreamKind.FETCH, head, False)

@@ -6,13 +6,12 @@ from collections.abc import Iterable
 from typing import Protocol, TypeAlias
 
 from laps_sdk.edge.relay import EdgeRelay
-from laps_sdk.upstream.virtual import VirtualClient
+from laps_sdk.upstream.seam import Seam, SeamEnd
 from laps_wire.moqt.session import (
     PublishEnded,
     RequestAccepted,
     RequestCancelled,
     RequestRejected,
-    Session,
     UpdateReceived,
 )
 from laps_wire.moqt.versions import Draft
@@ -64,31 +63,29 @@ class EdgeClientHost(Protocol):
 class Office:
     """The session with the Edge, whoever is behind it, and what is wanted of them."""
 
-    __slots__ = ("_claims", "_hasher", "host", "relay", "virtual")
+    __slots__ = ("_claims", "_hasher", "draft", "host", "relay", "seam")
 
     def __init__(
         self,
         relay: EdgeRelay,
-        virtual: VirtualClient,
+        seam: Seam,
         host: EdgeClientHost,
         hasher: NameHasher,
+        draft: Draft,
     ) -> None:
         self.relay = relay
-        self.virtual = virtual
+        self.seam = seam
+        self.draft = draft
+        """In which properties, codes and bodies are."""
         self.host = host
         self._hasher = hasher
         self._claims: dict[int, dict[object, None]] = {}
         """Which parts want a track."""
 
     @property
-    def session(self) -> Session:
+    def session(self) -> SeamEnd:
         """Our end of the session with the Edge."""
-        return self.virtual.session
-
-    @property
-    def draft(self) -> Draft:
-        """The draft of that session."""
-        return self.virtual.draft
+        return self.seam.session
 
     def key_of(self, name: FullTrackName) -> int:
         """The full-name hash of a track."""

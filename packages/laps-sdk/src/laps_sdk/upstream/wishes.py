@@ -124,7 +124,7 @@ class Wishes:
             self._drop(now, wish)
 
     def _is_wanted(self, wish: _Wish) -> bool:
-        return self._office.relay.is_wanted(self._office.virtual.number, wish.name)
+        return self._office.relay.is_wanted(self._office.seam.number, wish.name)
 
     def _close(self, wish: _Wish) -> None:
         """Its request is over."""
@@ -154,7 +154,7 @@ class Wishes:
                 self._accept(wish, wish.request_id, data)
             else:
                 office = self._office
-                office.relay.ask_again(now, office.virtual.number, wish.name)
+                office.relay.ask_again(now, office.seam.number, wish.name)
 
     def _accept(self, wish: _Wish, request_id: int, data: SubscribeData) -> None:
         largest, properties = read_ok(data, self._office.draft)
