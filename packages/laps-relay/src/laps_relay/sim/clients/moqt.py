@@ -29,6 +29,7 @@ from laps_relay.sim.clients.direct import NO_DATA, Clients, Want
 from laps_relay.sim.clients.ledger import BreakError, Ledger, Object, read_object
 from laps_relay.sim.clients.publications import Publication
 from laps_relay.sim.clients.tracks import HASHER
+from laps_relay.sim.clients.virtual import VirtualClient
 from laps_relay.sim.core import RelayCore
 from laps_relay.sim.net.clock import Clock
 from laps_relay.stubs.stub_parent import StubParent
@@ -46,7 +47,6 @@ from laps_sdk.upstream.bodies import DRAFT
 from laps_sdk.upstream.egress import alias_of
 from laps_sdk.upstream.interfaces import Answer
 from laps_sdk.upstream.network import NetworkBridge
-from laps_sdk.upstream.virtual import VirtualClient
 from laps_wire.moqt.data import (
     MoqObject,
     ObjectCollector,
