@@ -7,8 +7,8 @@ from typing import Any
 from laps_relay.peer_forwarding.forwarding import LOCAL, Ingress
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_sdk.upstream.bodies import ok_data
-from laps_sdk.upstream.client import EdgeClient
 from laps_sdk.upstream.interfaces import Answer
+from laps_sdk.upstream.upstream import EdgeClient
 from laps_wire.moqt.keyvalue import KeyValues
 from laps_wire.moqt.messages import SubscribeOk
 from laps_wire.moqt.parameters import Parameters

@@ -8,7 +8,7 @@ from laps_relay.cpp.cpp_link import CppLimits
 from laps_relay.cpp.cpp_peer import ALIVE_INTERVAL, RETRY, SET_DELAY
 from laps_sdk.edge.events import RequestDenied
 from laps_sdk.upstream.bodies import subscribe_data
-from laps_sdk.upstream.parts import EdgeClientHost
+from laps_sdk.upstream.upstream import EdgeClientHost
 from laps_wire.moqt.codepoints import PropertyTypeD18
 from laps_wire.moqt.control import decode_subscribe_body
 from laps_wire.moqt.data import ObjectDatagram

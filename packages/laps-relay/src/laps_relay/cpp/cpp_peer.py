@@ -27,10 +27,10 @@ from laps_relay.cpp.cpp_words import CITY, CPP_DRAFT
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.forwarding.interfaces import Egress, ForwardingPlane, OutStream
 from laps_sdk.timers import Timers
-from laps_sdk.upstream.client import EdgeClient
 from laps_sdk.upstream.directory import Directory
 from laps_sdk.upstream.interfaces import Answer
 from laps_sdk.upstream.sink import PlaneSink
+from laps_sdk.upstream.upstream import EdgeClient
 from laps_wire.moqt.setup import NO_OPTIONS, SetupOptions
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId

@@ -23,11 +23,11 @@ from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.forwarding.interfaces import Egress, ForwardingPlane, OutStream
 from laps_sdk.timers import Timers, earliest
 from laps_sdk.upstream.bodies import read_subscribe
-from laps_sdk.upstream.client import EdgeClient
 from laps_sdk.upstream.interfaces import answer_of
 from laps_sdk.upstream.sink import PlaneSink
 from laps_sdk.upstream.stub_data import TrackFeed, TrackStreams
 from laps_sdk.upstream.stub_link import PeerWire, StubLimits, StubLink
+from laps_sdk.upstream.upstream import EdgeClient
 from laps_wire.errors import StateError
 from laps_wire.hashing import KeyedHasher
 from laps_wire.moqt.setup import NO_OPTIONS, SetupOptions

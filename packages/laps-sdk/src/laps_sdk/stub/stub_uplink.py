@@ -25,11 +25,11 @@ from laps_sdk.stub.stub_feeds import StubFeeds
 from laps_sdk.stub.stub_leaving import Leaving
 from laps_sdk.timers import earliest
 from laps_sdk.upstream.announcements import Announcements
-from laps_sdk.upstream.client import EdgeClient
 from laps_sdk.upstream.interfaces import answer_of
 from laps_sdk.upstream.sink import PlaneSink
 from laps_sdk.upstream.stub_data import TrackFeed, TrackStreams
 from laps_sdk.upstream.stub_link import STUB, PeerWire, StubLink
+from laps_sdk.upstream.upstream import EdgeClient
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId

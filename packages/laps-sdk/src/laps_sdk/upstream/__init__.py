@@ -16,7 +16,7 @@ the seam by calls; objects go from one forwarding plane to the other::
 Modules, which may all be imported from outside except those marked as inner:
 
 - ``interfaces``: the types of the seam: ``LocalSide``, ``DataSink``, ``Feed``, ``FetchSide``.
-- ``client``: :class:`~laps_sdk.upstream.client.EdgeClient`. Inner: ``parts``, ``virtual``,
+- ``client``: :class:`~laps_sdk.upstream.upstream.EdgeClient`. Inner: ``parts``, ``virtual``,
   ``wishes``, ``pulls``, ``offers``, ``elsewhere``.
 - ``network``: :class:`~laps_sdk.upstream.network.NetworkBridge`, which joins an Edge and a network.
 - ``fetching``: ranges of the past, in both directions.

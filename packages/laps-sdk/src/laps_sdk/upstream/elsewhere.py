@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from laps_sdk.edge.events import PrefixAdded, RelayEvent
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.tree import NamespaceTree
-from laps_sdk.upstream.client import EdgeClient
+from laps_sdk.upstream.upstream import EdgeClient
 from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import AnnounceKind
 

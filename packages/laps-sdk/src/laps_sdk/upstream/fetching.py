@@ -31,7 +31,7 @@ from laps_sdk.upstream.bodies import (
 from laps_sdk.upstream.codes import request_error, subscribe_code
 from laps_sdk.upstream.egress import FetchOutlet
 from laps_sdk.upstream.interfaces import Feed, FetchHandle, FetchRefusal
-from laps_sdk.upstream.parts import Office, RequestEvent
+from laps_sdk.upstream.upstream import Office, RequestEvent
 from laps_wire.errors import IncompleteError, LapsError, LocalError
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.moqt.data.fetch import decode_fetch_header, encode_fetch_header

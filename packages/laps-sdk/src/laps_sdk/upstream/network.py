@@ -25,12 +25,12 @@ from laps_sdk.edge.events import RelayEvent
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.forwarding.interfaces import ForwardingPlane
 from laps_sdk.upstream.announcements import Announcements
-from laps_sdk.upstream.client import EdgeClient
 from laps_sdk.upstream.directory import Directory
 from laps_sdk.upstream.elsewhere import Elsewhere
 from laps_sdk.upstream.fetching import Fetching, FetchNetwork
 from laps_sdk.upstream.interfaces import Answer, Feed, FetchHandle
 from laps_sdk.upstream.sink import PlaneSink
+from laps_sdk.upstream.upstream import EdgeClient
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import (
