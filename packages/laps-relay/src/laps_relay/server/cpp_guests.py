@@ -5,13 +5,13 @@ from __future__ import annotations
 from laps_relay.config.network import NetworkLimits
 from laps_relay.cpp.cpp_link import CppLimits
 from laps_relay.cpp.cpp_peer import CppPeer
+from laps_relay.cpp.directory import Directory
 from laps_relay.network.relay import NetworkRelay
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.server import EdgeServer
 from laps_sdk.forwarding.interfaces import ForwardingPlane
 from laps_sdk.peering.foreign_peers import ForeignPeerWire
 from laps_sdk.peering.links import Link
-from laps_sdk.upstream.directory import Directory
 from laps_wire.moqt.setup import SetupOptions
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import cpp

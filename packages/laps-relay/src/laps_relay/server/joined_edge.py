@@ -18,6 +18,7 @@ from typing import Final, Protocol
 
 from laps_relay.config.network import NetworkLimits
 from laps_relay.cpp.cpp_peer import CppPeer
+from laps_relay.network.bridge import NetworkBridge
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.server.cpp_guests import CppGuests
 from laps_relay.server.membership import fresh_context
@@ -29,7 +30,6 @@ from laps_sdk.forwarding.interfaces import ForwardingPlane
 from laps_sdk.peering.events import PeerUp
 from laps_sdk.peering.foreign_peers import ForeignPeerWire
 from laps_sdk.peering.links import ForeignPeer, Link
-from laps_sdk.upstream.network import NetworkBridge
 from laps_sdk.upstream.stub_link import StubLimits
 from laps_wire.hashing import KeyedHasher
 from laps_wire.moqt.session.tokens import AuthToken

@@ -103,6 +103,10 @@ class ClientSession(Protocol):
     def closed(self) -> bool:
         """Whether the session is over."""
 
+    @property
+    def open_requests(self) -> tuple[int, ...]:
+        """The ids of all requests that are not over, of both ends, oldest first."""
+
     def request_state(self, request_id: int) -> State | None:
         """Return the state of a request; None if it does not exist or is over."""
 

@@ -122,6 +122,11 @@ class SeamEnd:
         """Whether there is nothing to carry and nothing to handle."""
         return not self._events and not self.outbox
 
+    @property
+    def open_requests(self) -> tuple[int, ...]:
+        """The ids of all requests that are not over, of both ends, oldest first."""
+        return tuple(request.id for request in self._requests)
+
     def request_state(self, request_id: int) -> State | None:
         """Return the state of a request; None if it does not exist or is over."""
         request = self._requests.get(request_id)
@@ -499,7 +504,7 @@ class SeamEnd:
 class Seam:
     """Both ends, and what carries messages between them."""
 
-    __slots__ = ("_edge", "_handler", "_pumping", "_relay", "_setup", "number", "session")
+    __slots__ = ("_handler", "_pumping", "_relay", "_setup", "edge", "number", "session")
 
     def __init__(
         self,
@@ -514,7 +519,8 @@ class Seam:
         """The relay's number of the session."""
         self.session = SeamEnd(Role.CLIENT)
         """Our end, for commands; :meth:`pump` behind them."""
-        self._edge = SeamEnd(Role.SERVER)
+        self.edge = SeamEnd(Role.SERVER)
+        """The Edge's end."""
         self._setup = setup
         self._relay = relay
         self._handler = handler
@@ -524,7 +530,7 @@ class Seam:
         """Become a session of the relay; the Edge authorizes what ``setup`` carries."""
         tokens = TokenCache(0).resolve_setup(self._setup.authorization_tokens)
         self.session.outbox.append(SetupReceived(options=self._setup, tokens=tokens))
-        self._relay.add_session(now, self.number, self._edge, egress, info)
+        self._relay.add_session(now, self.number, self.edge, egress, info)
         self.pump(now)
 
     def close(self, now: float) -> None:
@@ -535,27 +541,27 @@ class Seam:
     @property
     def closed(self) -> bool:
         """Whether the session is over, for either end."""
-        return self.session.closed or self._edge.closed
+        return self.session.closed or self.edge.closed
 
     def pump(self, now: float) -> bool:
         """Carry messages until both ends are quiet; return whether there were any.
 
         A call from inside is left to the outer one.
         """
-        if self._pumping or (self.session.is_idle and self._edge.is_idle):
+        if self._pumping or (self.session.is_idle and self.edge.is_idle):
             return False  # the second is so after most events of a relay, for most of its clients
         self._pumping = True
         try:
-            while not (self.session.is_idle and self._edge.is_idle):
+            while not (self.session.is_idle and self.edge.is_idle):
                 self._turn(now)
         finally:
             self._pumping = False
         return True
 
     def _turn(self, now: float) -> None:
-        _carry(self.session, self._edge)
-        _carry(self._edge, self.session)
-        for event in self._edge.poll_events():
+        _carry(self.session, self.edge)
+        _carry(self.edge, self.session)
+        for event in self.edge.poll_events():
             self._relay.handle_session_event(now, self.number, event)
         for event in self.session.poll_events():
             self._handler(now, event)

@@ -23,6 +23,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
+from laps_relay.network.bridge import NetworkBridge
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.peer_forwarding.forwarding import LOCAL, Ingress
 from laps_relay.sim.clients.direct import NO_DATA, Clients, Want
@@ -46,7 +47,6 @@ from laps_sdk.timers import earliest
 from laps_sdk.upstream.bodies import DRAFT
 from laps_sdk.upstream.egress import alias_of
 from laps_sdk.upstream.interfaces import Answer
-from laps_sdk.upstream.network import NetworkBridge
 from laps_wire.moqt.data import (
     MoqObject,
     ObjectCollector,
