@@ -68,16 +68,22 @@ class Host:
 
     def __init__(self) -> None:
         self.responses = 0
-        self.server = ControlServer(SERVER, self)
         settings = NetworkSettings()
         self.announces: AnnounceTable = FloodTable(
-            AnnounceEntries(SERVER), settings, exports=self.server.exports_announce
+            AnnounceEntries(SERVER), settings, exports=self._exports_announce
         )
         self.subscribes: SubscribeTable = FloodTable(
             SubscribeEntries(SERVER),
             settings,
-            exports=self.server.exports_subscribe,
-            audience=self.server.audience,
+            exports=self._exports_subscribe,
+            audience=self._audience,
+        )
+        self.server = ControlServer(
+            SERVER,
+            announces=self.announces,
+            subscribes=self.subscribes,
+            node=self.node,
+            respond=self.respond,
         )
         for session in range(EDGES):
             node = edge(session)
@@ -97,6 +103,15 @@ class Host:
             )
             self.announces.heard(0.0, session, entry)
         self.server.announces_changed(0.0, self.announces.take_changes())
+
+    def _exports_announce(self, session: int, entry: AnnounceInfo) -> bool:
+        return self.server.exports_announce(session, entry)
+
+    def _exports_subscribe(self, session: int, entry: SubscribeInfo) -> bool:
+        return self.server.exports_subscribe(session, entry)
+
+    def _audience(self, entry: SubscribeInfo) -> Iterator[int]:
+        return self.server.audience(entry)
 
     def node(self, node: NodeId) -> NodeSelf | None:  # noqa: ARG002 - nobody drains here
         """What a node says of itself: nobody does."""

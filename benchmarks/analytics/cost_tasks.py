@@ -40,7 +40,7 @@ def _spark(task: str, folder: Path, out: Path) -> Task:
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     from laps_analytics.gold.builders.fanout import track_fanout  # noqa: PLC0415
-    from laps_analytics.gold.builders.hops import ways_5m  # noqa: PLC0415
+    from laps_analytics.gold.builders.hops import paths_5m  # noqa: PLC0415
     from laps_analytics.gold.builders.links import link_quality  # noqa: PLC0415
     from laps_analytics.gold.builders.traffic import traffic_1m  # noqa: PLC0415
     from laps_analytics.gold.dimensions import Dimensions  # noqa: PLC0415
@@ -93,13 +93,13 @@ def _spark(task: str, folder: Path, out: Path) -> Task:
     def gold() -> int:
         frames = {kind: stored(kind) for kind in ("hop.stat", "quic.sample")}
         silver, days = Silver.of_frames(spark, frames), ["2026-11-17"]
-        ways = ways_5m(silver, days, Dimensions()).persist()
+        paths = paths_5m(silver, days, Dimensions()).persist()
         made = (
             written(traffic_1m(silver, days, Dimensions()), "traffic")
-            + written(link_quality(silver, days, ways), "links")
-            + written(track_fanout(silver, days, Dimensions(), ways), "fanout")
+            + written(link_quality(silver, days, paths), "links")
+            + written(track_fanout(silver, days, Dimensions(), paths), "fanout")
         )
-        ways.unpersist()
+        paths.unpersist()
         return made
 
     return {"lines": lines, "percentiles": percentiles, "fanout": fanout, "gold": gold}[task]

@@ -23,16 +23,16 @@ from dataclasses import replace
 
 from laps_analytics.plan import milp
 from laps_analytics.plan.core import baselines
-from laps_analytics.plan.core.compose import make, place
+from laps_analytics.plan.core.compose import choose_vias, compose_plan
 from laps_analytics.plan.core.demand import Group, Track, aggregate
 from laps_analytics.plan.core.evaluate import Figures, Tree, figures, trees_of
 from laps_analytics.plan.core.network import Network
 from laps_analytics.plan.core.placement import draft
 from laps_analytics.plan.core.rules import UNSERVED
 from laps_analytics.plan.core.verify import check
-from laps_analytics.synth.backbone import Backbone, load_fibre, make_world
+from laps_analytics.synth.backbone import Backbone, load_fibre, make_backbone
 from laps_analytics.synth.demand import make_demand
-from laps_analytics.synth.planning import WORLD_POLICY, WORLD_SHARE, network_of, tracks_of
+from laps_analytics.synth.planning import SYNTH_POLICY, SYNTH_SHARE, network_of, tracks_of
 
 COLUMNS = (
     *("wan", "dup", "stress", "fibre", "p50/HIER", "p95/HIER"),
@@ -56,40 +56,40 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     return mean, t * statistics.stdev(values) / math.sqrt(len(values))
 
 
-def ideal_fibre(world: Backbone, groups: Sequence[Group], kilometres: Sequence[float]) -> float:
+def ideal_fibre(backbone: Backbone, groups: Sequence[Group], kilometres: Sequence[float]) -> float:
     """Byte-kilometres of IP multicast along shortest ways: no link carries anything twice."""
     total = 0.0
     for group in groups:
         used = {
-            link for target in group.targets for link in world.fibre_links(group.origin, target)
+            link for target in group.targets for link in backbone.fibre_links(group.origin, target)
         }
         total += group.rate_bps * sum(kilometres[link] for link in used)
     return total
 
 
-def one_world(seed: int, *, edges: int, vias: int, tracks: int) -> dict[str, dict[str, float]]:
+def one_backbone(seed: int, *, edges: int, vias: int, tracks: int) -> dict[str, dict[str, float]]:
     """All ways of choosing in one world."""
-    world = make_world(seed, edges=edges, vias=vias)
-    network = network_of(world, share=WORLD_SHARE)
-    demand = tracks_of(make_demand(world, tracks=tracks))
+    backbone = make_backbone(seed, edges=edges, vias=vias)
+    network = network_of(backbone, share=SYNTH_SHARE)
+    demand = tracks_of(make_demand(backbone, tracks=tracks))
     groups = aggregate(demand)
     kilometres = [link[2] for link in load_fibre().links]
     cache: dict[tuple[int, int], list[int]] = {}
 
     def wires(a: int, b: int) -> list[int]:
         if (a, b) not in cache:
-            cache[a, b] = world.fibre_links(a, b)
+            cache[a, b] = backbone.fibre_links(a, b)
         return cache[a, b]
 
     def measure(trees: Sequence[Tree]) -> Figures:
-        return figures(network, WORLD_POLICY, groups, trees, wires=wires, kilometres=kilometres)
+        return figures(network, SYNTH_POLICY, groups, trees, wires=wires, kilometres=kilometres)
 
     started = time.process_time()
-    made = make(
-        network, WORLD_POLICY, demand, name="world", version=1, now_us=1, lifetime_us=900_000_000
+    made = compose_plan(
+        network, SYNTH_POLICY, demand, name="world", version=1, now_us=1, lifetime_us=900_000_000
     )
     cpu = time.process_time() - started
-    greedy = draft(network, WORLD_POLICY, groups)
+    greedy = draft(network, SYNTH_POLICY, groups)
     ways: dict[str, Callable[[], list[Tree]]] = {
         "star": lambda: baselines.star(network, groups),
         "hops, then sRTT": lambda: baselines.hops_then_srtt(network, groups),
@@ -97,10 +97,10 @@ def one_world(seed: int, *, edges: int, vias: int, tracks: int) -> dict[str, dic
         "marginal cost": lambda: baselines.marginal_cost(network, groups),
         "greedy alone": lambda: trees_of(greedy),
         "our plan": lambda: trees_of(made.draft),
-        "MILP bound": lambda: trees_of(milp.exact(network, WORLD_POLICY, groups)),
+        "MILP bound": lambda: trees_of(milp.exact(network, SYNTH_POLICY, groups)),
     }
     measured = {name: measure(trees()) for name, trees in ways.items()}
-    base, multicast = measured["hierarchy (HIER)"], ideal_fibre(world, groups, kilometres)
+    base, multicast = measured["hierarchy (HIER)"], ideal_fibre(backbone, groups, kilometres)
     rows = {
         name: _row(found, base, measured["star"], multicast)
         | {"objective": found.objective / measured["MILP bound"].objective}
@@ -113,10 +113,10 @@ def one_world(seed: int, *, edges: int, vias: int, tracks: int) -> dict[str, dic
         "violations": len(faults),
         "no_via_allowed": sum(1 for item in silent if "allowed" in item.reason[-7:]),
         "no_room": sum(1 for item in silent if "room" in item.reason),
-        "moved_by_capacity": len(made.draft.crowded_out | dict.fromkeys(made.draft.full)),
+        "moved_by_capacity": len(made.draft.displaced | dict.fromkeys(made.draft.full)),
         "over_vs_star": 1 - rows["our plan"]["over"] / max(rows["star"]["over"], 1e-9),
         **_optimality(network, demand),
-        **_next_hour(world, network, demand),
+        **_next_hour(backbone, network, demand),
     }
     return rows
 
@@ -137,7 +137,7 @@ def _row(found: Figures, base: Figures, star: Figures, multicast: float) -> dict
 
 def _optimality(network: Network, demand: Sequence[Track]) -> dict[str, float]:
     """The plan's objective by the exact optimum with capacity left out: 1 is a perfect plan."""
-    made, _ = place(network, WORLD_POLICY, demand)
+    made, _ = choose_vias(network, SYNTH_POLICY, demand)
     started = time.process_time()
     pairs = [(ours % UNSERVED, best % UNSERVED) for ours, best in milp.audit(made).values()]
     return {
@@ -146,24 +146,26 @@ def _optimality(network: Network, demand: Sequence[Track]) -> dict[str, float]:
     }
 
 
-def next_hour(world: Backbone, demand: Sequence[Track]) -> list[Track]:
+def next_hour(backbone: Backbone, demand: Sequence[Track]) -> list[Track]:
     """A tenth of the tracks ends, and as many begin."""
     kept = [track for number, track in enumerate(demand) if number % 10]
-    fresh = make_demand(replace(world, seed=world.seed + 1_000_000), tracks=len(demand) - len(kept))
+    fresh = make_demand(
+        replace(backbone, seed=backbone.seed + 1_000_000), tracks=len(demand) - len(kept)
+    )
     return [*kept, *tracks_of(fresh)]
 
 
-def _next_hour(world: Backbone, network: Network, demand: Sequence[Track]) -> dict[str, float]:
+def _next_hour(backbone: Backbone, network: Network, demand: Sequence[Track]) -> dict[str, float]:
     """Other tracks, and other prices in one region: changes without and with a budget."""
-    later = next_hour(world, demand)
-    before = make(
-        network, WORLD_POLICY, demand, name="world", version=1, now_us=1, lifetime_us=900_000_000
+    later = next_hour(backbone, demand)
+    before = compose_plan(
+        network, SYNTH_POLICY, demand, name="world", version=1, now_us=1, lifetime_us=900_000_000
     ).plan
     rise = network.priced(network.nodes[0].region, 1.5)
     found = {}
     for name, budget in (("changes", None), ("changes_budget_20", 20)):
-        policy = replace(WORLD_POLICY, hard=replace(WORLD_POLICY.hard, change_budget=budget))
-        made = make(
+        policy = replace(SYNTH_POLICY, hard=replace(SYNTH_POLICY.hard, change_budget=budget))
+        made = compose_plan(
             rise,
             policy,
             later,
@@ -183,17 +185,17 @@ def _next_hour(world: Backbone, network: Network, demand: Sequence[Track]) -> di
 
 def growth(seed: int, *, edges: int, vias: int, tracks: int) -> None:
     """How long one plan of a large world takes, and nothing else."""
-    world = make_world(seed, edges=edges, vias=vias)
-    network = network_of(world)  # all of it: the tracks are many
-    demand = tracks_of(make_demand(world, tracks=tracks, viewers=1_000_000))
+    backbone = make_backbone(seed, edges=edges, vias=vias)
+    network = network_of(backbone)  # all of it: the tracks are many
+    demand = tracks_of(make_demand(backbone, tracks=tracks, viewers=1_000_000))
     started = time.process_time()
-    made = make(
-        network, WORLD_POLICY, demand, name="world", version=1, now_us=1, lifetime_us=900_000_000
+    made = compose_plan(
+        network, SYNTH_POLICY, demand, name="world", version=1, now_us=1, lifetime_us=900_000_000
     )
     spent = time.process_time() - started
     print(
         f"{edges + vias} relays, {tracks} tracks: {len(made.draft.cells)} decisions,"
-        f" {len(made.plan.entries)} entries, {len(made.draft.crowded_out)} moved by capacity,"
+        f" {len(made.plan.entries)} entries, {len(made.draft.displaced)} moved by capacity,"
         f" {spent:.1f} s of CPU"
     )
 
@@ -212,7 +214,7 @@ def main() -> None:
         return
     results = []
     for seed in range(1, given.seeds + 1):
-        results.append(one_world(seed, edges=given.edges, vias=given.vias, tracks=given.tracks))
+        results.append(one_backbone(seed, edges=given.edges, vias=given.vias, tracks=given.tracks))
         if sys.stderr.isatty():
             print(f"\rseed {seed} of {given.seeds}", end="", file=sys.stderr)
     table = {

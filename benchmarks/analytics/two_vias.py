@@ -27,9 +27,9 @@ from laps_analytics.plan.core.evaluate import Figures, figures, trees_of
 from laps_analytics.plan.core.network import Bools, Floats, Network
 from laps_analytics.plan.core.placement import Draft
 from laps_analytics.plan.core.rules import HOP_MS, Choices, Policy, hourly_cost
-from laps_analytics.synth.backbone import make_world
+from laps_analytics.synth.backbone import make_backbone
 from laps_analytics.synth.demand import make_demand
-from laps_analytics.synth.planning import WORLD_POLICY, WORLD_SHARE, network_of, tracks_of
+from laps_analytics.synth.planning import SYNTH_POLICY, SYNTH_SHARE, network_of, tracks_of
 
 
 class Bound(NamedTuple):
@@ -189,10 +189,10 @@ def main() -> None:
     given = parser.parse_args()
     rows: dict[str, list[float]] = {}
     for seed in range(1, given.seeds + 1):
-        world = make_world(seed, edges=given.edges, vias=given.vias)
-        groups = aggregate(tracks_of(make_demand(world, tracks=given.tracks)))
+        backbone = make_backbone(seed, edges=given.edges, vias=given.vias)
+        groups = aggregate(tracks_of(make_demand(backbone, tracks=given.tracks)))
         started = time.process_time()
-        found = bound(network_of(world, share=WORLD_SHARE), WORLD_POLICY, groups)
+        found = bound(network_of(backbone, share=SYNTH_SHARE), SYNTH_POLICY, groups)
         for name, value in {
             "objective": found.two.objective / found.one.objective,
             "WAN cost": found.two.wan_cost / found.one.wan_cost,

@@ -137,7 +137,7 @@ class Client:
         self.endpoint: Endpoint | None = None
         self.subscribed = asyncio.Event()
 
-    def ask_again(self) -> None:
+    def subscribe_again(self) -> None:
         """Forget what the relay said to the last request."""
         self.accepted.clear()
         self.lost = None
@@ -342,7 +342,7 @@ async def subscribe(client: Client, peer: MoqtPeer) -> None:
     """Ask for the track until it is there: in a network the announce has a way to go."""
     limit = time.monotonic() + 30.0
     while True:
-        client.ask_again()
+        client.subscribe_again()
         peer.session.subscribe(TRACK)
         peer.settle()
         async with asyncio.timeout(60):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from laps_analytics.synth.config import END_US, Size, make_setting
+from laps_analytics.synth.config import END_US, Size, make_config
 from laps_analytics.synth.dataset import DAY_US
 from laps_analytics.synth.telemetry import write_present
 from testkit.telemetry_book import as_others_write
@@ -83,7 +83,7 @@ def make_sources(folder: Path) -> Sources:
     )
     if found.key.exists():
         return found
-    write_present(make_setting(7, _SIZE), folder)
+    write_present(make_config(7, _SIZE), folder)
     foreign = min(found.telemetry.glob("*-again.jsonl"))
     lines = foreign.read_text(encoding="ascii").splitlines()
     foreign.write_text("".join(f"{as_others_write(line)}\n" for line in lines), encoding="ascii")

@@ -8,23 +8,20 @@ import pytest
 
 import laps_sdk
 from testkit.edge_task import client, edge_relay
-from testkit.moqt_server import eventually, soon
+from testkit.moqt_server import eventually, link_of, soon
 
 pytestmark = pytest.mark.anyio
 
 
 def tables(session: laps_sdk.Session) -> dict[str, int]:
     """How much each table of a session holds."""
-    hub = session._hub
-    link = hub.link
-    assert link is not None
+    link = link_of(session)
     incoming, peer = link.incoming, link.peer
     return {
-        "durables": len(hub._durables),
-        "responders": len(hub.responders),
-        "offered": len(hub.offered),
-        "tasks": len(hub._tasks),
-        "tracks": len(session._tracks),
+        "durables": len(session._reconnector._durables),
+        "tasks": len(session._reconnector._tasks),
+        "published": len(session._published),
+        "watchers": len(session._watchers),
         "announcements": len(session._announcements),
         "requests": len(link._requests),
         "open requests": len(peer.session.open_requests),

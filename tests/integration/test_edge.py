@@ -9,9 +9,8 @@ from dataclasses import replace
 import pytest
 
 import laps_sdk
-from laps_sdk.edge.events import PublisherAdded
+from laps_sdk.edge.events import PublisherAdded, TrackRow
 from laps_sdk.edge.settings import EdgeSettings
-from laps_sdk.edge.views import TrackRow
 from laps_sdk.quic.endpoint import Backend
 from laps_wire.moqt.codepoints import FilterType
 from laps_wire.moqt.messages import RequestOk, RequestUpdate, Subscribe, SubscribeOk

@@ -12,9 +12,8 @@ from __future__ import annotations
 import pytest
 
 import laps_sdk
-from laps_sdk.edge.events import SubscriberGone
+from laps_sdk.edge.events import SubscriberGone, SubscriptionRow
 from laps_sdk.edge.server import EdgeServerConfig
-from laps_sdk.edge.views import SubscriptionRow
 from laps_sdk.quic.base import ConnectionLimits, ConnectionStats, EgressLimits
 from laps_sdk.quic.endpoint import Backend
 from laps_sdk.quic.events import StreamReset

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from laps_sdk.edge.authorization import Action, Decision
 from laps_sdk.edge.events import RelayEvent
 from laps_sdk.edge.relay import EdgeRelay
-from laps_sdk.edge.reports import ReportDesk
+from laps_sdk.edge.reports import PlaybackReports
 from laps_sdk.edge.settings import EdgeSettings, SessionInfo
 from laps_sdk.forwarding.interfaces import ForwardingPlane
 from laps_wire.moqt.keyvalue import KeyValues
@@ -142,7 +142,7 @@ class EdgeNet:
         settings: EdgeSettings | None = None,
         authorizer: OpenDoor | RuleBook | None = None,
         plane: RecordingPlane | None = None,
-        desk: ReportDesk | None = None,
+        desk: PlaybackReports | None = None,
     ) -> None:
         self.now = 100.0
         self.plane = plane or RecordingPlane()

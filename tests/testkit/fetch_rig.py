@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from itertools import count
+from typing import cast
 
 from laps_relay.network.fetch.fetch_router import FetchMessage, FetchRouter
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.network.subscriptions.interests import TrackHashes
-from laps_relay.peer_forwarding.forwarding import LOCAL, Ingress, NetworkFeed
+from laps_relay.peer_forwarding.feed import PlaneFeed
+from laps_relay.peer_forwarding.forwarding import LOCAL, Ingress
 from laps_relay.policy import OPEN_POLICY
 from laps_relay.policy.interface import Policy
 from laps_sdk.forwarding.interfaces import OutStream
@@ -129,17 +131,15 @@ class FetchRig(FetchRouter):
     def announcers(self, request: FetchRequest) -> list[NodeId] | None:
         return None if self.edges is None else [NodeId(number) for number in self.edges]
 
-    def open_feed(
-        self, now: float, request: FetchRequest, name: FullTrackName
-    ) -> NetworkFeed | None:
+    def open_feed(self, now: float, request: FetchRequest, name: FullTrackName) -> PlaneFeed | None:
         if not self.way_back:
             return None
         self.feeds.append((KeptFetchFeed(), "open"))
-        return self.feeds[-1][0]
+        return cast("PlaneFeed", self.feeds[-1][0])
 
-    def close_feed(self, now: float, feed: NetworkFeed, *, cut: bool) -> None:
+    def close_feed(self, now: float, feed: PlaneFeed, *, cut: bool) -> None:
         self.feeds = [
-            (each, ("cut" if cut else "closed") if each is feed else state)
+            (each, ("cut" if cut else "closed") if each is cast("object", feed) else state)
             for each, state in self.feeds
         ]
 

@@ -28,7 +28,7 @@ from testkit.gold_world import BOOT, NIGHT, micros, written
 from testkit.telemetry_book import as_others_write, with_copies
 from testkit.telemetry_lines import bad_lines
 
-__all__ = ["LATER_US", "NOW_US", "World", "world"]
+__all__ = ["LATER_US", "NOW_US", "GoldFiles", "gold_files"]
 
 SECOND: Final = 1_000_000
 NOW_US: Final = micros("2026-11-18T00:10:00")
@@ -36,7 +36,7 @@ NOW_US: Final = micros("2026-11-18T00:10:00")
 LATER_US: Final = micros("2026-11-18T02:00:00")
 
 
-class World(NamedTuple):
+class GoldFiles(NamedTuple):
     """What was written."""
 
     files: dict[str, bytes]
@@ -49,13 +49,13 @@ class World(NamedTuple):
     """Ids of events that are in ``later`` alone."""
 
 
-def world(seed: int = 1) -> World:
+def gold_files(seed: int = 1) -> GoldFiles:
     """All of it."""
     random = Random(seed)
     return _packed(written(random), random)
 
 
-def _packed(books: dict[str, list[Event]], random: Random) -> World:
+def _packed(books: dict[str, list[Event]], random: Random) -> GoldFiles:
     """What relays wrote, in files, and what else lies beside them."""
 
     def rare(share: float) -> bool:
@@ -97,7 +97,7 @@ def _packed(books: dict[str, list[Event]], random: Random) -> World:
         dump_line(Event.of(stat, relay=relay, boot=1, seq=1, ts_us=at))
         for relay, at in broken.items()
     )
-    return World(files, {"late.jsonl": _bytes(later)}, known, late)
+    return GoldFiles(files, {"late.jsonl": _bytes(later)}, known, late)
 
 
 def _bytes(lines: Iterable[str]) -> bytes:

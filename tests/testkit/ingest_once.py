@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from laps_analytics.ingest.compaction import Upkeep
+from laps_analytics.ingest.compaction import UpkeepLimits
 from laps_analytics.ingest.run import ingest
 from laps_analytics.ingest.stream import follow
 from laps_analytics.lake import Lake
@@ -23,7 +23,7 @@ from laps_analytics.spark.session import SessionSettings, spark_session
 
 __all__ = ["EAGER", "main"]
 
-EAGER = Upkeep(open_files=1, closed_files=1, look_every=1, readers_s=0.0, renew_every=2)
+EAGER = UpkeepLimits(open_files=1, closed_files=1, look_every=1, readers_s=0.0, renew_every=2)
 """Merges and removes after each batch, so that these steps are in the way, too."""
 
 

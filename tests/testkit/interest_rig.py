@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
+from laps_relay.network.events import NetworkEvent, SubscribeRefused
 from laps_relay.network.flood.entries import AnnounceEntries, SubscribeEntries
 from laps_relay.network.flood.floods import AnnounceTable, FloodTable, SubscribeTable
 from laps_relay.network.settings import NetworkSettings
@@ -14,7 +15,7 @@ from laps_relay.network.subscriptions.pulls import Lack
 from laps_relay.policy.interface import Policy
 from laps_sdk.peering.events import Refusal
 from laps_sdk.peering.settings import Identity
-from laps_sdk.upstream.interfaces import Answer
+from laps_sdk.upstream.interfaces import Answer, LocalSide
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
@@ -110,12 +111,12 @@ class SwitchPolicy:
 
 
 class Rig:
-    """The host of interests: nodes 1 to 3 on sessions 1 to 3, and what they were told."""
+    """The relay around both roles: nodes 1 to 3 on sessions 1 to 3, and what they were sent."""
 
     def __init__(self) -> None:
         self.now = 0.0
         self.rules = SwitchPolicy()
-        self.policy: Policy = self.rules  # type: ignore[assignment] # only what interests ask
+        self.policy: Policy = self.rules  # type: ignore[assignment] # only what the roles ask
         self.servers: tuple[NodeId, ...] = ()
         self.known: dict[NodeId, int] = {US: 7}
         self.regions: dict[NodeId, str] = {}
@@ -175,7 +176,44 @@ class Rig:
         """Our own subscribe for a track, as it is advertised."""
         return self.subscribes.get((US, key_of(name)))
 
-    # InterestsHost
+    # What the rooms are built with
+
+    def roles(self) -> dict[str, Any]:
+        """The collaborators of both roles: ``Interests(..., **rig.roles())``."""
+        return {**self.wanting(), **self.serving()}
+
+    def wanting(self) -> dict[str, Any]:
+        """The collaborators of the s-relay."""
+        return {
+            "subscribes": self.subscribes,
+            "policy": self.policy,
+            "stamp": self.stamp,
+            "node": self.node,
+            "reaches": self.reaches,
+            "replicas": self.replicas,
+            "emit": self.emit,
+        }
+
+    def serving(self) -> dict[str, Any]:
+        """The collaborators of the o-relay."""
+        return {
+            "announces": self.announces,
+            "subscribes": self.subscribes,
+            "policy": self.policy,
+            "stamp": self.stamp,
+            "node": self.node,
+            "respond": self.respond,
+            "pull": self.pull,
+            "pull_again": self.pull_again,
+            "release": self.release,
+            "targets_changed": self.targets_changed,
+            "emit": self.emit,
+        }
+
+    @property
+    def clients(self) -> LocalSide:
+        """The rig as the relay's own clients."""
+        return cast("LocalSide", self)
 
     def stamp(self) -> Stamp:
         """One series."""
@@ -202,7 +240,7 @@ class Rig:
         """Kept."""
         self._responses.append((session, response))
 
-    def targets_changed(self, now: float, key: int) -> None:
+    def targets_changed(self, key: int) -> None:
         """Kept."""
         self.log.append(("targets", key))
         self._unled[key] = None
@@ -215,9 +253,10 @@ class Rig:
             if self.origins is not None:
                 self.origins.led(self.now, key, self.origins.targets(key), self.lacks)
 
-    def refused(self, now: float, key: int, source: NodeId, code: int, reason: str) -> None:
+    def emit(self, event: NetworkEvent) -> None:
         """Kept."""
-        self.log.append(("refused", int(source), SubscribeCode(code)))
+        assert isinstance(event, SubscribeRefused)
+        self.log.append(("refused", int(event.source), SubscribeCode(event.code)))
 
     def pull(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
         """Kept, and answered if the test wants."""

@@ -18,6 +18,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import laps_sdk
+from laps_sdk.client.link import Link
 from laps_sdk.quic.base import Connection, Handler, Listener, OutStream
 from laps_sdk.quic.endpoint import Endpoint, open_endpoint
 from laps_sdk.quic.engine import EngineOptions
@@ -56,6 +57,7 @@ __all__ = [
     "eventually",
     "hurry",
     "joined",
+    "link_of",
     "moqt_server",
     "soon",
 ]
@@ -85,7 +87,14 @@ async def soon(awaitable: Awaitable[E]) -> E:
 def hurry(session: laps_sdk.Session, **seconds: float) -> None:
     """Shorten the patience of a session that stands: connecting must not depend on it."""
     for option, value in seconds.items():
-        object.__setattr__(session._hub.options, option, value)
+        object.__setattr__(session._reconnector.options, option, value)
+
+
+def link_of(session: laps_sdk.Session) -> Link:
+    """Return the current link of a session; there must be one."""
+    link = session._reconnector.link
+    assert link is not None
+    return link
 
 
 class ServerPeer:

@@ -14,7 +14,7 @@ from laps_analytics.gold.build import gold_name
 from laps_analytics.gold.tables import GOLD
 from laps_analytics.lake import Lake
 from laps_analytics.lake.frames import write_rows
-from laps_analytics.plan.observation import HopRow, NodeRow, Observed
+from laps_analytics.plan.observation import HopRow, NodeRow, Observation
 from laps_analytics.schema import silver_type
 from laps_analytics.synth.backbone import Backbone
 from laps_analytics.synth.demand import TrackDemand
@@ -27,7 +27,7 @@ __all__ = [
     "add_reports",
     "add_traffic",
     "make_lake",
-    "observed_world",
+    "observe_backbone",
     "write_reports",
 ]
 
@@ -35,37 +35,37 @@ END = datetime(2026, 6, 18, 21, 0, tzinfo=UTC)
 END_US = int(END.timestamp()) * 1_000_000
 
 
-def observed_world(
-    world: Backbone,
+def observe_backbone(
+    backbone: Backbone,
     demand: Sequence[TrackDemand],
     *,
     spoil: Callable[[str, str, int, float], float] = lambda _a, _b, _window, rtt: rtt,
     claim: Callable[[str, float], float] = lambda _relay, bps: bps,
     lose: Callable[[str, float], float] = lambda _relay, share: share,
     windows: int = 12,
-) -> Observed:
+) -> Observation:
     """An hour of honest measurements with some noise; ``spoil`` and ``claim`` change what is said.
 
     ``spoil`` has the measuring end, the other end, the window and the truth; ``claim`` the relay
     and the bits a second that it sent to its clients; ``lose`` the relay and the share that its
     packets lost on a link.
     """
-    dice = np.random.default_rng(world.seed)
-    names = [relay.node for relay in world.relays]
+    rng = np.random.default_rng(backbone.seed)
+    names = [relay.node for relay in backbone.relays]
     rtt: dict[tuple[str, str], dict[int, float]] = {}
     loss: dict[tuple[str, str], dict[int, float]] = {}
     for a, one in enumerate(names):
-        noise = np.exp(0.02 * dice.standard_normal((windows, len(names))))
+        noise = np.exp(0.02 * rng.standard_normal((windows, len(names))))
         for b, other in enumerate(names):
             if a != b:
                 rtt[one, other] = {
                     END_US - (windows - w) * 300_000_000: spoil(
-                        one, other, w, float(world.rtt_ms[a, b] * noise[w, b])
+                        one, other, w, float(backbone.rtt_ms[a, b] * noise[w, b])
                     )
                     for w in range(windows)
                 }
                 loss[one, other] = {
-                    at: lose(one, float(world.loss[a, b])) for at in rtt[one, other]
+                    at: lose(one, float(backbone.loss[a, b])) for at in rtt[one, other]
                 }
     hops = []
     for track in demand:
@@ -75,7 +75,7 @@ def observed_world(
             name = names[target]
             hops.append(_hop(origin, track.track, None, name, rate, rate))
             hops.append(_hop(name, track.track, origin, None, rate, claim(name, rate * heads)))
-    return Observed(
+    return Observation(
         at_us=END_US,
         nodes=[
             NodeRow(
@@ -85,7 +85,7 @@ def observed_world(
                 longitude=relay.longitude,
                 latitude=relay.latitude,
             )
-            for relay in world.relays
+            for relay in backbone.relays
         ],
         rtt_ms=rtt,
         loss=loss,
@@ -101,7 +101,7 @@ def _hop(
     )
 
 
-def make_lake(root: Path, seen: Observed, *, red: int = 0) -> Lake:
+def make_lake(root: Path, seen: Observation, *, red: int = 0) -> Lake:
     """The tables that planning reads; ``red`` is of how many relays lines are missing."""
     lake = Lake.open(root, create=True)
     day = f"{END:%Y-%m-%d}"

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from laps_relay.admin.views import ConfigValue, Info
 from laps_relay.server.auth import AuthCounters
 from laps_relay.telemetry.sampler import Sample
+from laps_sdk.edge.events import NamespaceRow, SessionRow, SubscriptionRow, TrackRow
 from laps_sdk.edge.settings import SessionInfo
-from laps_sdk.edge.views import NamespaceRow, SessionRow, SubscriptionRow, TrackRow
 from laps_sdk.forwarding.interfaces import SubscriptionCounters, TrackCounters
 from laps_sdk.quic.base import ConnectionStats
 from laps_wire.moqt.structures import Location

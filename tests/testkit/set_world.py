@@ -17,7 +17,8 @@ from laps_relay.network.sets.set_routing import SetRouting
 from laps_relay.network.sets.sets import Sets
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.steering.steering import Assignment
-from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress, PeerForwarding, SetIdle
+from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress, SetIdle
+from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_sdk.peering.events import Refusal
 from laps_sdk.peering.rendezvous import mixed
 from laps_wire.errors import StateError
@@ -116,7 +117,7 @@ class SetRelay(SetRouting):
         self.world = world
         self.node = node
         self.plane = SetPlane(world, node)
-        self.sets = Sets(node, self, cast("PeerForwarding", self.plane), settings)
+        self.sets = Sets(node, self, cast("PeerPlane", self.plane), settings)
         self.hop: dict[NodeId, NodeId] = {}
         self.denied: set[NodeId] = set()
         """Targets that this relay serves to nobody."""

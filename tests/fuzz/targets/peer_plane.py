@@ -78,7 +78,7 @@ class _Run:
         if self.net.plane.counters().held_bytes:
             raise AssertionError("something waits for a session that is gone")
         for known in self.net.plane._sessions.values():
-            if known.legs or known.streams or known.held:
+            if known.branches or known.streams or known.held:
                 raise AssertionError("something of a session that is gone is under way")
 
 

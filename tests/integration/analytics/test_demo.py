@@ -25,7 +25,11 @@ def made(usual_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
     told: list[int] = []
     folder = tmp_path_factory.mktemp("demo")
     demo = run_demo(
-        folder, lambda: usual_spark, seed=7, size=QUICK, tell=lambda number, _: told.append(number)
+        folder,
+        lambda: usual_spark,
+        seed=7,
+        size=QUICK,
+        progress=lambda number, _: told.append(number),
     )
     assert told == list(range(1, STEPS + 1))
     return demo

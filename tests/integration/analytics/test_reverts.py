@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 from laps_analytics.cli import app
 from laps_analytics.lake import Lake
 from laps_analytics.plan.signing import make_key, read_key, read_plan, sign, write_plan
-from laps_analytics.synth.backbone import make_world
+from laps_analytics.synth.backbone import make_backbone
 from laps_analytics.synth.demand import make_demand
 from laps_relay.network.settings import NO_PLAN, Plan
 from laps_relay.server.plans import PlanKeeper, read_plan_keys
 from laps_wire.nodeid import NodeId
 from laps_wire.telemetry import PolicyApplied
-from testkit.plan_lake import add_experience, make_lake, observed_world
+from testkit.plan_lake import add_experience, make_lake, observe_backbone
 
 
 class Origin:
@@ -47,10 +47,10 @@ def run(*words: object) -> str:
 
 @pytest.mark.parametrize("restore", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_relays_follow_the_plan_that_goes_back(tmp_path: Path, restore: bool) -> None:
-    world = make_world(4, edges=12, vias=5)
-    demand = make_demand(world, tracks=3)
+    backbone = make_backbone(4, edges=12, vias=5)
+    demand = make_demand(backbone, tracks=3)
     lake, key = tmp_path / "lake", tmp_path / "key.pem"
-    make_lake(lake, observed_world(world, demand))
+    make_lake(lake, observe_backbone(backbone, demand))
     (tmp_path / "c.toml").write_text("", encoding="ascii")
     make_key(key)
     common = ("--lake", lake, "--constraints", tmp_path / "c.toml", "--key", key)

@@ -18,7 +18,7 @@ from analytics.streaming import kept
 from pyspark.sql import SparkSession
 
 from laps_analytics.ingest import append as append_module
-from laps_analytics.ingest.compaction import Upkeep
+from laps_analytics.ingest.compaction import UpkeepLimits
 from laps_analytics.ingest.journal import Journal
 from laps_analytics.ingest.run import Summary, ingest
 from laps_analytics.ingest.stream import follow
@@ -60,9 +60,9 @@ def test_what_a_stream_keeps_stays_flat(
     """Hours close, relays start again, files come and go: what is kept is that of a few rounds."""
     rounds, step, more = 60, 10, 1.1
     monkeypatch.setattr(table_module, "_SUM_EVERY", 2)
-    monkeypatch.setattr(append_module, "FORGET_US", 2 * step * MINUTE_US)
+    monkeypatch.setattr(append_module, "BOOT_TTL_US", 2 * step * MINUTE_US)
     place, lake = tmp_path / "in", Lake.open(tmp_path / "lake", create=True)
-    limits = Upkeep(open_files=2, closed_files=1, look_every=1, readers_s=0.0, renew_every=2)
+    limits = UpkeepLimits(open_files=2, closed_files=1, look_every=1, readers_s=0.0, renew_every=2)
     now = [START_US + MINUTE_US]
     sizes: list[dict[str, int]] = []
     written: list[Path] = []
@@ -107,7 +107,7 @@ def test_what_a_stream_keeps_stays_flat(
 def test_each_event_is_there_once_also_of_boots_that_are_forgotten(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(append_module, "FORGET_US", MINUTE_US)
+    monkeypatch.setattr(append_module, "BOOT_TTL_US", MINUTE_US)
     place, lake = tmp_path / "in", Lake.open(tmp_path / "lake", create=True)
     now = [START_US + 5 * MINUTE_US]
 
@@ -163,7 +163,7 @@ def test_hours_that_were_to_be_merged_when_a_stream_was_killed_are_merged_later(
         put(place, f"t{now[0]}", [line(1, now[0] - 1, boot=now[0])])
 
     put(place, "t0", [line(0, START_US, boot=1)])
-    limits = Upkeep(open_files=10, closed_files=1, look_every=1, readers_s=0.0)
+    limits = UpkeepLimits(open_files=10, closed_files=1, look_every=1, readers_s=0.0)
     follow(spark, lake, [place], rounds=2, now_us=lambda: now[0], report=report, upkeep=limits)
     many = len(bronze.snapshot().files)
     assert many >= 2

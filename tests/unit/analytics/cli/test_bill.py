@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from laps_analytics.cli.bill import Heard, _bill_text, heard_of, require_equal
+from laps_analytics.cli.bill import TelemetryCoverage, _bill_text, coverage_of, require_equal
 from laps_analytics.errors import GateError
 from laps_analytics.report.gold import Gold
 
@@ -32,9 +32,9 @@ def gold() -> Gold:
 
 
 def test_what_is_missing_makes_a_day_provisional(gold: Gold) -> None:
-    heard = heard_of(gold, DAYS)
-    assert [item.provisional for item in heard.values()] == [False, True, True, True]
-    assert [item.words for item in heard.values()] == [
+    coverage = coverage_of(gold, DAYS)
+    assert [item.provisional for item in coverage.values()] == [False, True, True, True]
+    assert [item.description for item in coverage.values()] == [
         "",
         "7 events missing (3.50%)",
         "relays silent for 1 h",
@@ -46,7 +46,7 @@ def test_the_bill_says_so_beside_each_day(gold: Gold) -> None:
     names = ("version", "in_bytes", "out_bytes", "link_bytes", "watched_ms", "peak_sessions")
     rows = [{"dt": day, "tenant": "acme", "p95_bps": 1.5e6, **dict.fromkeys(names, 1234)}
             for day in DAYS[:2]]  # fmt: skip
-    head, final, open_ = _bill_text(rows, heard_of(gold, DAYS)).splitlines()
+    head, final, open_ = _bill_text(rows, coverage_of(gold, DAYS)).splitlines()
     assert head.split()[-1] == "state"
     assert final.startswith("2026-06-16  acme")
     assert final.endswith("final")
@@ -64,5 +64,5 @@ def test_a_check_that_must_be_equal_and_is_not_stops() -> None:
 
 
 def test_silence_and_gaps_are_both_said() -> None:
-    heard = Heard(dt=DAYS[0], expected=1000, missing=10, silent=2)
-    assert heard.words == "10 events missing (1.00%), relays silent for 2 h"
+    coverage = TelemetryCoverage(dt=DAYS[0], expected=1000, missing=10, silent=2)
+    assert coverage.description == "10 events missing (1.00%), relays silent for 2 h"

@@ -8,7 +8,7 @@ from datetime import datetime
 import pytest
 
 from laps_analytics.cli import common, main
-from laps_analytics.cli.common import session_maker, teller
+from laps_analytics.cli.common import progress_printer, session_maker
 from laps_analytics.spark.session import SessionSettings
 
 
@@ -24,7 +24,7 @@ def test_progress_is_for_terminals(
     terminal, file = Terminal(), io.StringIO()
     for stream in (terminal, file):
         monkeypatch.setattr(sys, "stderr", stream)
-        teller(no_progress)("bronze")
+        progress_printer(no_progress)("bronze")
     assert said in terminal.getvalue()
     assert bool(terminal.getvalue()) is not no_progress
     assert file.getvalue() == ""

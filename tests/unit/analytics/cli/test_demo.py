@@ -23,8 +23,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
     def run(folder: Path, spark: object, **options: Any) -> demo.Demo:
         calls.append({"folder": folder, **options})
-        if options["tell"] is not None:
-            options["tell"](1, "A world")
+        if options["progress"] is not None:
+            options["progress"](1, "A world")
         plan = Plan(id="p", version=1, made_us=1, expires_us=2, based_on="0" * 64)
         answers = (("usage", "Who pays what?", "tenant-1 pays."),)
         gains = [Gain("WAN rate", 200.0, 100.0, "Mbit/s", "better"), Gain("x", 0.0, 0.0, "%")]

@@ -20,12 +20,11 @@ from laps_analytics.errors import (
     PlanError,
     UsageError,
 )
-from laps_analytics.gold.dimensions import Dimensions
-from laps_analytics.gold.kept import keep
+from laps_analytics.gold.dimensions import Dimensions, store_dimensions
 from laps_analytics.lake import Lake
 from laps_analytics.plan.core.explain import diff
 from laps_analytics.plan.signing import check_signature, read_key, read_plan, sign, write_plan
-from laps_analytics.synth.backbone import make_world
+from laps_analytics.synth.backbone import make_backbone
 from laps_analytics.synth.demand import make_demand
 from laps_wire.plan import Plan
 from testkit.plan_lake import (
@@ -34,7 +33,7 @@ from testkit.plan_lake import (
     add_node,
     add_traffic,
     make_lake,
-    observed_world,
+    observe_backbone,
 )
 
 OLD = ("--max-age", "100000000")
@@ -73,9 +72,9 @@ class Place:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     root = tmp_path_factory.mktemp("plans")
-    world = make_world(4, edges=25, vias=10)
-    demand = make_demand(world, tracks=8)
-    seen = observed_world(world, demand)
+    backbone = make_backbone(4, edges=25, vias=10)
+    demand = make_demand(backbone, tracks=8)
+    seen = observe_backbone(backbone, demand)
     make_lake(root / "lake", seen)
     make_lake(root / "red", seen, red=2)
     make_lake(root / "pink", seen, red=1)
@@ -164,7 +163,7 @@ def test_dimensions_that_were_given_once_are_not_forgotten(place: Place, tmp_pat
     # Who names no class never needed any.
     (tmp_path / "none.toml").write_text("max_fanout = 2\n", encoding="ascii")
     place.run("plan", *bare[:3], str(tmp_path / "none.toml"), *out)
-    keep(Lake.open(tmp_path / "lake"), Dimensions.read(Path(place.path("d.toml"))))
+    store_dimensions(Lake.open(tmp_path / "lake"), Dimensions.read(Path(place.path("d.toml"))))
     place.run("plan", *bare, *out)
     found = read_plan(tmp_path / "p.json").plan
     assert found.entries == read_plan(Path(place.path("first.json"))).plan.entries

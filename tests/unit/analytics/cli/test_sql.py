@@ -14,7 +14,7 @@ from laps_analytics.cli.sql import make_views
 from laps_analytics.gold.tables import GOLD
 from laps_analytics.lake import spark_path
 from testkit.gold_frames import DAY, lake_of, sample
-from unit.analytics.gold.lakes import Scene
+from unit.analytics.gold.lakes import GoldLake
 
 
 @pytest.fixture
@@ -55,13 +55,15 @@ def test_the_list_is_for_people_too(lake: str) -> None:
 
 
 @pytest.mark.spark
-def test_what_is_known_of_a_table_is_what_its_files_say(spark: SparkSession, scene: Scene) -> None:
+def test_what_is_known_of_a_table_is_what_its_files_say(
+    spark: SparkSession, gold_lake: GoldLake
+) -> None:
     """No file is opened for a view; who asked before has the same columns, in the same order."""
     names = ("gold/qoe_region_1d", "gold/traffic_1h", "silver/hop_stat", "silver/clock")
-    views = make_views(spark, scene.lake, " ".join(name.replace("/", "_") for name in names))
+    views = make_views(spark, gold_lake.lake, " ".join(name.replace("/", "_") for name in names))
     assert sorted(views) == sorted(name.replace("/", "_") for name in names)
     for name in names:
-        table = scene.lake.table(name)
+        table = gold_lake.lake.table(name)
         reader = spark.read.option("basePath", spark_path(table.root)).option("mergeSchema", "true")
         said = reader.parquet(*[spark_path(table.root / path) for path in table.snapshot().files])
         seen = spark.table(name.replace("/", "_"))

@@ -21,7 +21,7 @@ from laps_analytics.ingest.run import Summary
 from laps_analytics.lake import Lake, write_rows
 from laps_analytics.schema import table_name
 from laps_wire.telemetry import Event
-from testkit.gold_files import World
+from testkit.gold_files import GoldFiles
 from testkit.gold_world import TRACKS
 
 DIMENSIONS = Dimensions(
@@ -34,10 +34,10 @@ STATED_US = 77
 
 
 @dataclass(frozen=True)
-class Scene:
+class GoldLake:
     """A lake with everything built, and what it is from."""
 
-    world: World
+    files: GoldFiles
     batches: tuple[tuple[int, list[Path]], ...]
     """When each ingest was, and which files were new to it."""
     summaries: tuple[Summary, ...]

@@ -19,7 +19,7 @@ from laps_analytics.lake import read_rows, row_count
 from laps_analytics.schema import event_types, silver_type, table_name
 from testkit.gold_world import SKEW_US, TRACKS
 from unit.analytics.equal import differences
-from unit.analytics.gold.lakes import DIMENSIONS, Rows, Scene
+from unit.analytics.gold.lakes import DIMENSIONS, GoldLake, Rows
 from unit.analytics.gold.oracle import QUERIES, VALUES, Oracle
 from unit.analytics.ingest.oracle import SilverOracle
 
@@ -36,8 +36,8 @@ _ALL = 200
 
 
 @pytest.fixture(scope="module")
-def lines(scene: Scene) -> SilverOracle:
-    return SilverOracle(scene.batches)
+def lines(gold_lake: GoldLake) -> SilverOracle:
+    return SilverOracle(gold_lake.batches)
 
 
 @pytest.fixture(scope="module")
@@ -58,20 +58,22 @@ def oracle(lines: SilverOracle) -> Oracle:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_silver_table_is_what_duckdb_makes_of_the_lines(
-    kind: str, scene: Scene, lines: SilverOracle
+    kind: str, gold_lake: GoldLake, lines: SilverOracle
 ) -> None:
-    ours = read_rows(scene.lake.table(f"silver/{table_name(kind)}"))
+    ours = read_rows(gold_lake.lake.table(f"silver/{table_name(kind)}"))
     columns = [*silver_type(kind).fieldNames(), "dt", "hour"]
     assert differences(ours, lines.silver(kind), ["event_id"], columns)[:5] == []
 
 
-def test_the_world_has_what_it_is_for(scene: Scene, lines: SilverOracle) -> None:
+def test_the_world_has_what_it_is_for(gold_lake: GoldLake, lines: SilverOracle) -> None:
     """Else the comparisons would show nothing."""
-    tables = {kind: scene.lake.table(f"silver/{table_name(kind)}") for kind in event_types()}
+    tables = {kind: gold_lake.lake.table(f"silver/{table_name(kind)}") for kind in event_types()}
     assert {kind for kind, table in tables.items() if table.snapshot().files} == set(KINDS)
     found = lines.ask("SELECT event_id, late, skew FROM silver")
-    assert {row["event_id"] for row in found} == {event.event_id for event in scene.world.events}
-    assert {row["event_id"] for row in found if row["late"]} == scene.world.late
+    assert {row["event_id"] for row in found} == {
+        event.event_id for event in gold_lake.files.events
+    }
+    assert {row["event_id"] for row in found if row["late"]} == gold_lake.files.late
     assert lines.ask(
         "SELECT * FROM event e JOIN silver s USING (event_id) WHERE e.source <> s.source"
     )
@@ -81,8 +83,8 @@ def test_the_world_has_what_it_is_for(scene: Scene, lines: SilverOracle) -> None
     assert {row["relay"] for row in skews} >= set(SKEW_US)
 
 
-def test_what_is_no_event_is_that_to_duckdb_too(scene: Scene, lines: SilverOracle) -> None:
-    refused = read_rows(scene.lake.table("bronze/quarantine"))
+def test_what_is_no_event_is_that_to_duckdb_too(gold_lake: GoldLake, lines: SilverOracle) -> None:
+    refused = read_rows(gold_lake.lake.table("bronze/quarantine"))
     assert Counter((row["source"], row["relay"], row["ts_us"]) for row in refused) == Counter(
         (row["source"], row["relay"], row["ts_us"])
         for row in lines.ask("SELECT source, relay, ts_us FROM refused")
@@ -91,14 +93,16 @@ def test_what_is_no_event_is_that_to_duckdb_too(scene: Scene, lines: SilverOracl
     theirs = {row["line"] for row in lines.ask("SELECT line FROM refused")}
     assert theirs - utf8 == {"not UTF-8"}
     assert utf8 < theirs
-    bronze = scene.lake.table("bronze/events")
+    bronze = gold_lake.lake.table("bronze/events")
     (taken,) = lines.ask("SELECT count(*) AS rows FROM event")
     assert row_count(bronze, bronze.snapshot().files) == taken["rows"]
-    assert sum(item.quarantined for item in scene.summaries) == len(refused) > 15
+    assert sum(item.quarantined for item in gold_lake.summaries) == len(refused) > 15
 
 
-def test_what_cannot_be_used_is_that_to_duckdb_too(scene: Scene, lines: SilverOracle) -> None:
-    unfit = read_rows(scene.lake.table("silver/quarantine"))
+def test_what_cannot_be_used_is_that_to_duckdb_too(
+    gold_lake: GoldLake, lines: SilverOracle
+) -> None:
+    unfit = read_rows(gold_lake.lake.table("silver/quarantine"))
     theirs = lines.ask("SELECT event_id, type, source, ts_us, broken FROM unfit")
     columns = ("event_id", "type", "source", "ts_us")
     assert differences(unfit, theirs, ["type", "event_id"], columns) == []
@@ -107,8 +111,10 @@ def test_what_cannot_be_used_is_that_to_duckdb_too(scene: Scene, lines: SilverOr
     assert {row["broken"] for row in theirs} == {None, "it says", "ahead"}
 
 
-def test_clocks_are_what_duckdb_makes_of_the_stamps(scene: Scene, lines: SilverOracle) -> None:
-    clocks = read_rows(scene.lake.table("silver/clock"))
+def test_clocks_are_what_duckdb_makes_of_the_stamps(
+    gold_lake: GoldLake, lines: SilverOracle
+) -> None:
+    clocks = read_rows(gold_lake.lake.table("silver/clock"))
     theirs = lines.ask(
         """SELECT strftime(make_timestamp(h), '%Y-%m-%d') AS dt, relay, us AS offset_us, pairs,
             strftime(make_timestamp(h), '%H') AS hour, events, broken IS NULL AS ok FROM clock"""
@@ -117,8 +123,8 @@ def test_clocks_are_what_duckdb_makes_of_the_stamps(scene: Scene, lines: SilverO
     assert differences(clocks, theirs, ["dt", "hour", "relay"], columns) == []
 
 
-def test_an_ingest_counts_what_it_did(scene: Scene, lines: SilverOracle) -> None:
-    early, later = scene.summaries
+def test_an_ingest_counts_what_it_did(gold_lake: GoldLake, lines: SilverOracle) -> None:
+    early, later = gold_lake.summaries
     (late,) = lines.ask("SELECT count(*) AS n FROM silver WHERE late")
     assert (early.late, later.late) == (0, late["n"])
     assert sum(later.rows.values()) <= sum(early.rows.values()) + late["n"]

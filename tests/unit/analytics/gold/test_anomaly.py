@@ -39,23 +39,23 @@ STILL = [82_000.0 if at == 5 else 80_000.0 for at in range(20)]
 FALLING = [0.0 if at == 7 else 5e6 for at in range(20)]
 
 
-def any_days(dice: Random) -> list[Point]:
+def any_days(rng: Random) -> list[Point]:
     """Series that come and go, holes, equal values, history of some days."""
     points = []
     for name in (("a", "b"), ("a", "c"), ("ab", "b"), ("c", "b"), ("c", "d")):
-        days = dice.sample(range(1, 10), dice.randrange(7))
+        days = rng.sample(range(1, 10), rng.randrange(7))
         for back in (0, *days):
             start = NOON - timedelta(days=back)
-            values = [80_000.0 + dice.choice([0, 500, 900]) for _ in range(60)]
+            values = [80_000.0 + rng.choice([0, 500, 900]) for _ in range(60)]
             for _ in range(0 if back else 5):
-                values[dice.randrange(60)] = dice.choice([0.0, 2e5, 4e5])
+                values[rng.randrange(60)] = rng.choice([0.0, 2e5, 4e5])
             for at, value in enumerate(values):
-                if dice.random() > 0.1:
+                if rng.random() > 0.1:
                     points.append(Point(start + at * FIVE, name, value))
     return points
 
 
-DICE = Random(5)
+RNG = Random(5)
 CASES: Mapping[str, tuple[Metric, Sequence[Point]]] = {
     "one cause": (
         RTT,
@@ -80,8 +80,8 @@ CASES: Mapping[str, tuple[Metric, Sequence[Point]]] = {
     "too little": (TRAFFIC, series(("a", "t"), FALLING)),
     "a short way": (RTT, series(("a", "b"), FALLING)),
     "a few windows": (RTT, series(("a", "b"), [1.0, 1.0, 9e9])),
-    "any round trips": (RTT, any_days(DICE)),
-    "any traffic": (TRAFFIC, any_days(DICE)),
+    "any round trips": (RTT, any_days(RNG)),
+    "any traffic": (TRAFFIC, any_days(RNG)),
 }
 """Each is a metric of its own, and metrics do not touch each other: one query is for all."""
 

@@ -24,22 +24,22 @@ from laps_analytics.gold.builders.links import link_quality
 from laps_analytics.gold.builders.stability import churn
 from laps_analytics.gold.builders.topology import topology_snapshot
 from laps_analytics.gold.builders.traffic import traffic_1m, traffic_longer
-from laps_analytics.gold.kept import kept
+from laps_analytics.gold.dimensions import stored_dimensions
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
 from laps_analytics.lake import Lake, read_rows
 from laps_analytics.schema import table_name
 from laps_wire.telemetry import ClientReport
 from testkit.gold_world import DAYS
-from unit.analytics.gold.lakes import DIMENSIONS, STATED_US, Scene, fill, frames, rows_of
+from unit.analytics.gold.lakes import DIMENSIONS, STATED_US, GoldLake, fill, frames, rows_of
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def copy(scene: Scene, tmp_path: Path) -> Lake:
+def copy(gold_lake: GoldLake, tmp_path: Path) -> Lake:
     """The same lake, to be changed."""
-    shutil.copytree(scene.lake.root, tmp_path / "lake")
+    shutil.copytree(gold_lake.lake.root, tmp_path / "lake")
     return Lake.open(tmp_path / "lake")
 
 
@@ -54,11 +54,11 @@ def collected(frame: DataFrame, name: str) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: [str(row[key]) for key in GOLD[name].keys])
 
 
-def test_what_did_not_change_is_not_built(spark: SparkSession, scene: Scene) -> None:
+def test_what_did_not_change_is_not_built(spark: SparkSession, gold_lake: GoldLake) -> None:
     steps: list[tuple[str, int, int]] = []
     done = build(
         spark,
-        scene.lake,
+        gold_lake.lake,
         dimensions=DIMENSIONS,
         progress=lambda *step: steps.append(step),
     )
@@ -69,12 +69,12 @@ def test_what_did_not_change_is_not_built(spark: SparkSession, scene: Scene) -> 
 
 
 def test_late_data_makes_its_day_stale_and_a_bill_is_stated_again(
-    usual_spark: SparkSession, scene: Scene, copy: Lake
+    usual_spark: SparkSession, gold_lake: GoldLake, copy: Lake
 ) -> None:
     """With the settings that users have."""
     spark = usual_spark
     last = max(
-        (e for e in scene.world.events if e.type == "client.report" and e.relay == "e0:1"),
+        (e for e in gold_lake.files.events if e.type == "client.report" and e.relay == "e0:1"),
         key=lambda event: event.ts_us,
     )
     assert isinstance(last.body, ClientReport)
@@ -117,7 +117,7 @@ def test_late_data_makes_its_day_stale_and_a_bill_is_stated_again(
     )
     assert [item.days for item in again] == [(DAYS[2],)] * 3
     assert rows_of(copy, "usage_tenant_day") == after
-    assert rows_of(copy, "traffic_1m") == rows_of(scene.lake, "traffic_1m")
+    assert rows_of(copy, "traffic_1m") == rows_of(gold_lake.lake, "traffic_1m")
 
 
 def test_other_dimensions_make_only_those_tables_stale_that_use_them(
@@ -138,7 +138,7 @@ def test_dimensions_stay_in_the_lake_until_others_are_given(
 ) -> None:
     (without,) = build(spark, copy, [DAYS[0]], tables=["capacity_fc"])
     assert without.days == ()
-    assert kept(copy) == DIMENSIONS
+    assert stored_dimensions(copy) == DIMENSIONS
     other = replace(DIMENSIONS, relays={})
     (changed,) = build(spark, copy, [DAYS[0]], dimensions=other, tables=["capacity_fc"])
     (again,) = build(spark, copy, [DAYS[0]], tables=["capacity_fc"])
@@ -147,49 +147,53 @@ def test_dimensions_stay_in_the_lake_until_others_are_given(
 
 @pytest.mark.long
 def test_shuffled_input_gives_the_same(
-    usual_spark: SparkSession, scene: Scene, tmp_path: Path
+    usual_spark: SparkSession, gold_lake: GoldLake, tmp_path: Path
 ) -> None:
     """Also compiled, as users have it: the scene was made without."""
     spark = usual_spark
     kinds = ("hop.stat", "quic.sample", "node.adv", "delivery.sample", "client.report")
-    rows = {kind: read_rows(scene.lake.table(f"silver/{table_name(kind)}")) for kind in kinds}
+    rows = {kind: read_rows(gold_lake.lake.table(f"silver/{table_name(kind)}")) for kind in kinds}
     for mine in rows.values():
         Random(5).shuffle(mine)
     found = frames(spark, rows, tmp_path)
     silver = Silver.of_frames(spark, {kind: frame.cache() for kind, frame in found.items()})
     for name, frame in {
         "track_fanout_5m": track_fanout(silver, DAYS, DIMENSIONS),
-        "blame": blame(silver, DAYS, DIMENSIONS, keep=DataFrame.cache),
+        "blame": blame(silver, DAYS, DIMENSIONS, persist=DataFrame.cache),
     }.items():
-        assert collected(frame, name) == collected(read_gold(spark, scene.lake, name), name)
+        assert collected(frame, name) == collected(read_gold(spark, gold_lake.lake, name), name)
 
 
-def test_a_day_alone_is_what_it_is_among_others(usual_spark: SparkSession, scene: Scene) -> None:
+def test_a_day_alone_is_what_it_is_among_others(
+    usual_spark: SparkSession, gold_lake: GoldLake
+) -> None:
     """Also compiled."""
     spark = usual_spark
-    silver = Silver.of_lake(spark, scene.lake)
+    silver = Silver.of_lake(spark, gold_lake.lake)
     day = [DAYS[2]]
     for name, frame in {
         "link_quality_5m": link_quality(silver, day),
         "churn_1h": churn(silver, day),
-        "topology_snapshot": topology_snapshot(silver, day, keep=DataFrame.cache),
+        "topology_snapshot": topology_snapshot(silver, day, persist=DataFrame.cache),
     }.items():
-        built = read_gold(spark, scene.lake, name, day)
+        built = read_gold(spark, gold_lake.lake, name, day)
         assert collected(frame, name) == collected(built, name)
 
 
 def test_a_rollup_is_what_a_direct_build_would_be_and_its_sketches_are_near(
-    spark: SparkSession, scene: Scene
+    spark: SparkSession, gold_lake: GoldLake
 ) -> None:
     """Sums are compared with DuckDB; here it is the sketches, which only Spark can read."""
     estimate = F.hll_sketch_estimate("tracks_hll").alias("tracks")
-    hour = read_gold(spark, scene.lake, "traffic_1h").where("relay = 'e2:1' AND out_peer = ''")
+    hour = read_gold(spark, gold_lake.lake, "traffic_1h").where("relay = 'e2:1' AND out_peer = ''")
     counts = [row["tracks"] for row in hour.select(estimate).collect()]
     assert set(counts) == {1}  # a tenant has one track in this world
-    whole = read_gold(spark, scene.lake, "traffic_1d").agg(F.hll_union_agg("tracks_hll").alias("u"))
+    whole = read_gold(spark, gold_lake.lake, "traffic_1d").agg(
+        F.hll_union_agg("tracks_hll").alias("u")
+    )
     assert whole.select(F.hll_sketch_estimate("u")).collect()[0][0] == 3
 
-    links = read_gold(spark, scene.lake, "link_quality_5m").where("rtt_kll IS NOT NULL")
+    links = read_gold(spark, gold_lake.lake, "link_quality_5m").where("rtt_kll IS NOT NULL")
     merged = links.groupBy("relay", "peer").agg(
         F.kll_merge_agg_bigint("rtt_kll").alias("k"), F.sum("samples").alias("samples")
     )
@@ -198,7 +202,7 @@ def test_a_rollup_is_what_a_direct_build_would_be_and_its_sketches_are_near(
         F.kll_sketch_get_n_bigint("k").alias("n"),
         F.kll_sketch_get_quantile_bigint("k", F.lit(0.95)).alias("p95"),
     )
-    samples = Silver.of_lake(spark, scene.lake).read("quic.sample", DAYS)
+    samples = Silver.of_lake(spark, gold_lake.lake).read("quic.sample", DAYS)
     ranks = (
         samples.join(guess, ["relay", "peer"])
         .groupBy("relay", "peer")
@@ -213,10 +217,10 @@ def test_a_rollup_is_what_a_direct_build_would_be_and_its_sketches_are_near(
 
 
 def test_histograms_with_other_bounds_add_up_in_a_longer_window(
-    spark: SparkSession, scene: Scene
+    spark: SparkSession, gold_lake: GoldLake
 ) -> None:
     """Bounds that are all usual ones, but not all of the usual ones."""
-    minutes = read_gold(spark, scene.lake, "traffic_1m", [DAYS[0]]).limit(3)
+    minutes = read_gold(spark, gold_lake.lake, "traffic_1m", [DAYS[0]]).limit(3)
     few = F.expr("map(1.0D, 2L, double('infinity'), 5L)")
     same = minutes.withColumn("relay", F.lit("x")).withColumn("out_peer", F.lit(""))
     hour = traffic_longer(
@@ -229,23 +233,25 @@ def test_histograms_with_other_bounds_add_up_in_a_longer_window(
     assert empty.isEmpty()
 
 
-def test_a_minute_table_can_be_made_without_dimensions(spark: SparkSession, scene: Scene) -> None:
-    silver = Silver.of_lake(spark, scene.lake)
+def test_a_minute_table_can_be_made_without_dimensions(
+    spark: SparkSession, gold_lake: GoldLake
+) -> None:
+    silver = Silver.of_lake(spark, gold_lake.lake)
     bare = replace(DIMENSIONS, tracks={})
     frame = traffic_1m(silver, [DAYS[0]], bare)
     assert {row[0] for row in frame.select("tenant").distinct().collect()} == {"", "acme", "globex"}
     assert frame.schema == finish(frame, GOLD["traffic_1m"]).schema
 
 
-def test_strange_days_and_tables_are_refused(spark: SparkSession, scene: Scene) -> None:
+def test_strange_days_and_tables_are_refused(spark: SparkSession, gold_lake: GoldLake) -> None:
     with pytest.raises(UsageError, match="no telemetry of 2020-01-01: the lake has 2026-11-16 to"):
-        build(spark, scene.lake, ["2020-01-01"])
+        build(spark, gold_lake.lake, ["2020-01-01"])
     with pytest.raises(UsageError, match="gold_digger is not a gold table"):
-        build(spark, scene.lake, tables=["gold_digger"])
+        build(spark, gold_lake.lake, tables=["gold_digger"])
 
 
 def test_the_commands(
-    usual_spark: SparkSession, scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    usual_spark: SparkSession, gold_lake: GoldLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("build", "bill"):
         monkeypatch.setattr(
@@ -253,7 +259,7 @@ def test_the_commands(
         )
     facts = tmp_path / "facts.csv"
     facts.write_text("kind,name,class,tenant,capacity_bps\nrelay,e0:1,,,1e6\n")
-    lake = str(scene.lake.root)
+    lake = str(gold_lake.lake.root)
     run = CliRunner()
     told = run.invoke(app, ["build", "--lake", lake, "--table", "churn_1h", "--json"])
     (item,) = json.loads(told.stdout)
@@ -279,12 +285,12 @@ def test_the_commands(
 
 
 def test_a_bill_that_is_not_what_relays_counted_is_no_success(
-    usual_spark: SparkSession, scene: Scene, copy: Lake, monkeypatch: pytest.MonkeyPatch
+    usual_spark: SparkSession, gold_lake: GoldLake, copy: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Telemetry that came after the bill was stated, and nobody built again."""
     monkeypatch.setattr("laps_analytics.cli.bill.session_maker", lambda *_: lambda: usual_spark)
     last = max(
-        (event for event in scene.world.events if event.type == "hop.stat"),
+        (event for event in gold_lake.files.events if event.type == "hop.stat"),
         key=lambda event: event.ts_us,
     )
     fill(copy, [replace(last, event_id=f"{last.event_id}9")])

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from laps_analytics.gold.build import read_gold
 from laps_analytics.gold.recipes import ORDER, RECIPES
 from laps_analytics.gold.tables import GOLD
-from unit.analytics.gold.lakes import Rows, Scene
+from unit.analytics.gold.lakes import GoldLake, Rows
 
 pytestmark = pytest.mark.spark
 
@@ -20,9 +20,9 @@ def test_keys_name_one_row_each_and_are_never_null(name: str, rows: Rows) -> Non
     assert all(value is not None for key in found for value in key)
 
 
-def test_stored_columns_are_those_of_the_contract(spark: SparkSession, scene: Scene) -> None:
+def test_stored_columns_are_those_of_the_contract(spark: SparkSession, gold_lake: GoldLake) -> None:
     for name, contract in GOLD.items():
-        frame = read_gold(spark, scene.lake, name)
+        frame = read_gold(spark, gold_lake.lake, name)
         assert [(field.name, field.dataType) for field in frame.schema] == [
             (field.name, field.dataType) for field in contract.schema()
         ]

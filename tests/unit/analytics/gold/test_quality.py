@@ -13,7 +13,7 @@ from laps_analytics.gold.silver import Silver
 from laps_analytics.plan.observation import Gate, gate_of
 from laps_analytics.schema import QUARANTINE
 from testkit.gold_world import DAYS, micros
-from unit.analytics.gold.lakes import Rows, Scene
+from unit.analytics.gold.lakes import GoldLake, Rows
 
 pytestmark = pytest.mark.spark
 
@@ -22,8 +22,8 @@ def _is_red(row: dict[str, Any], check: str) -> bool:
     return row["check"] == check and not row["ok"]
 
 
-def test_what_was_spoilt_is_red(scene: Scene, rows: Rows) -> None:
-    found = gate_of(scene.lake, at_us=micros(f"{DAYS[1]}T23:00:00"), hours=48)
+def test_what_was_spoilt_is_red(gold_lake: GoldLake, rows: Rows) -> None:
+    found = gate_of(gold_lake.lake, at_us=micros(f"{DAYS[1]}T23:00:00"), hours=48)
     assert not found.open
     red = {(row["check"], row["subject"]) for row in rows("quality_1h") if not row["ok"]}
     assert ("telemetry_gap", "e3:1") in red
@@ -53,14 +53,16 @@ def test_reasons_are_cut() -> None:
         Gate(1, ["a", "b", "c", "d"]).require()
 
 
-def test_lines_in_quarantine_count(spark: SparkSession, scene: Scene) -> None:
+def test_lines_in_quarantine_count(spark: SparkSession, gold_lake: GoldLake) -> None:
     noon = 1_794_916_800_000_000  # 2026-11-17 12:00
     bad = spark.createDataFrame(
         [("x", "f", "not JSON", None, None, 1, noon, DAYS[1])]
         + [("y", "f", "no body", "e0:1", noon + 5, 1, noon, DAYS[1])] * 400,
         QUARANTINE,
     )
-    made = quality(Silver.of_lake(spark, scene.lake), [DAYS[1]], bad).where("check = 'quarantine'")
+    made = quality(Silver.of_lake(spark, gold_lake.lake), [DAYS[1]], bad).where(
+        "check = 'quarantine'"
+    )
     found = {row["subject"]: row for row in made.collect()}
     assert found.keys() == {"unknown", "e0:1"}
     assert found["unknown"]["ok"]

@@ -17,7 +17,7 @@ from laps_analytics.gold.contract import GoldTable
 from laps_analytics.gold.families import LINK_QUALITY, QOE, TRAFFIC
 from laps_analytics.gold.recipes import RECIPES
 from testkit.gold_world import DAYS
-from unit.analytics.gold.lakes import Scene
+from unit.analytics.gold.lakes import GoldLake
 
 STEPS = [step for family in (TRAFFIC, LINK_QUALITY, QOE) for step in pairwise(family)]
 
@@ -41,10 +41,10 @@ def test_a_longer_window_is_made_from_the_shorter_one_and_never_from_records(
 
 @pytest.mark.spark
 def test_a_link_that_nobody_measured_has_bytes_and_no_round_trip(
-    spark: SparkSession, scene: Scene
+    spark: SparkSession, gold_lake: GoldLake
 ) -> None:
     """Spark would make a sketch of nothing, and fail to tell its median."""
-    five = read_gold(spark, scene.lake, "link_quality_5m", [DAYS[0]]).limit(3)
+    five = read_gold(spark, gold_lake.lake, "link_quality_5m", [DAYS[0]]).limit(3)
     bare = five.withColumns(
         {
             "window_start": F.lit(f"{DAYS[0]} 12:05:00").cast("timestamp"),
@@ -64,7 +64,9 @@ def test_a_link_that_nobody_measured_has_bytes_and_no_round_trip(
 
 
 @pytest.mark.spark
-def test_no_code_is_compiled_for_another_day(usual_spark: SparkSession, scene: Scene) -> None:
+def test_no_code_is_compiled_for_another_day(
+    usual_spark: SparkSession, gold_lake: GoldLake
+) -> None:
     """A lambda of PySpark has a new name each time, and what was compiled is not found by it."""
     spark = usual_spark
     jvm: Any = spark.sparkContext._jvm
@@ -74,7 +76,7 @@ def test_no_code_is_compiled_for_another_day(usual_spark: SparkSession, scene: S
         return int(metrics.METRIC_COMPILATION_TIME().getCount())
 
     def hours(day: str) -> int:
-        minutes = read_gold(spark, scene.lake, "traffic_1m", [day])
+        minutes = read_gold(spark, gold_lake.lake, "traffic_1m", [day])
         return len(traffic_longer(minutes, "traffic_1h").collect())
 
     assert hours(DAYS[0])

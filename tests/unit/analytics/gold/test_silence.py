@@ -116,7 +116,7 @@ def test_a_silent_link_is_there_for_a_quarter_of_an_hour(
     diary.say("e:1", 1, sample("f:1", 7_000))
     diary.say("e:1", 7, opened("g:1"), boot=2)  # starts again, and does not meet f any more
     silver = diary.silver(spark, tmp_path)
-    made = topology_snapshot(silver, [DAY], keep=DataFrame.cache).where("kind = 'link'")
+    made = topology_snapshot(silver, [DAY], persist=DataFrame.cache).where("kind = 'link'")
     found: dict[tuple[str, str], dict[int, tuple[str, int | None]]] = {}
     for row in made.collect():
         minute = row["at"].hour * 60 + row["at"].minute - 720
@@ -145,7 +145,7 @@ def test_what_a_node_is_it_says_itself(spark: SparkSession, tmp_path: Path) -> N
         diary.say("x:1", minute + 2, advert("v:1", "edge", 1.0))
         diary.say("x:1", minute + 2.5, NodeWd(node_id="v:1", reason="withdrawn"))
         diary.say("x:1", minute + 3, advert("cpp:1", "edge", 1.0))
-    made = topology_snapshot(diary.silver(spark, tmp_path), [DAY], keep=DataFrame.cache)
+    made = topology_snapshot(diary.silver(spark, tmp_path), [DAY], persist=DataFrame.cache)
     found = {
         (row["node"], row["node_type"], row["load"], row["change"] == "removed")
         for row in made.where("kind = 'node'").collect()
@@ -169,7 +169,7 @@ def test_sets_of_a_relay_that_died_are_not_compared(spark: SparkSession, tmp_pat
     diary.say("b:1", 22.1, members_of("a:1", 1, "in", 4))
     # c and b disagree, and nobody died.
     diary.say("c:1", 30, members_of("b:1", 6, "out", 7))
-    made = quality(diary.silver(spark, tmp_path), [DAY], keep=DataFrame.cache)
+    made = quality(diary.silver(spark, tmp_path), [DAY], persist=DataFrame.cache)
     rows = made.where("check = 'sets'").collect()
     found = {row["subject"]: (row["expected"], row["seen"], row["ok"]) for row in rows}
     assert found == {"a:1>b:1": (4.0, 4.0, True), "c:1>b:1": (7.0, 2.0, False)}
@@ -197,7 +197,7 @@ def test_relays_whose_telemetry_is_missing_are_red(spark: SparkSession, tmp_path
         UNFIT,
     )
     silver = diary.silver(spark, tmp_path)
-    made = quality(silver, [DAY], unfit=unfit, clocks=wrote, keep=DataFrame.cache)
+    made = quality(silver, [DAY], unfit=unfit, clocks=wrote, persist=DataFrame.cache)
     rows = made.where("check IN ('silent', 'unfit')").collect()
     found = {(row["check"], row["subject"]): row for row in rows}
     assert {key: row["ok"] for key, row in found.items()} == {

@@ -11,18 +11,18 @@ from laps_analytics.gold.silver import ENVELOPE, Silver, partitions_of, wanted
 from laps_analytics.lake import read_rows
 from laps_analytics.schema import event_types, table_name
 from testkit.gold_world import DAYS
-from unit.analytics.gold.lakes import Scene
+from unit.analytics.gold.lakes import GoldLake
 
 pytestmark = pytest.mark.spark
 
 
-def test_envelopes_of_all_types_are_those_of_each(spark: SparkSession, scene: Scene) -> None:
+def test_envelopes_of_all_types_are_those_of_each(spark: SparkSession, gold_lake: GoldLake) -> None:
     """One scan over the files of all tables, with the day that their folders say."""
-    found = Silver.of_lake(spark, scene.lake).read_envelopes(event_types(), [DAYS[2]], "hour")
+    found = Silver.of_lake(spark, gold_lake.lake).read_envelopes(event_types(), [DAYS[2]], "hour")
     where = wanted([DAYS[2]], "hour")
     each: Counter[Any] = Counter()
     for kind in event_types():
-        table = scene.lake.table(f"silver/{table_name(kind)}")
+        table = gold_lake.lake.table(f"silver/{table_name(kind)}")
         rows = read_rows(table, where=lambda file: where(*partitions_of(file)))
         each.update(tuple(row[name] for name in ENVELOPE) for row in rows)
     at = ENVELOPE.index("ts")
@@ -34,8 +34,10 @@ def test_envelopes_of_all_types_are_those_of_each(spark: SparkSession, scene: Sc
     assert ours == each
 
 
-def test_envelopes_of_a_day_without_events_are_none(spark: SparkSession, scene: Scene) -> None:
-    silver = Silver.of_lake(spark, scene.lake)
+def test_envelopes_of_a_day_without_events_are_none(
+    spark: SparkSession, gold_lake: GoldLake
+) -> None:
+    silver = Silver.of_lake(spark, gold_lake.lake)
     nothing = silver.read_envelopes(event_types(), ["2020-01-01"])
     assert nothing.isEmpty()
     assert nothing.schema == silver.read_envelopes(event_types(), [DAYS[0]]).schema

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from laps_analytics.ingest.compaction import crowded
+from laps_analytics.ingest.compaction import needs_compaction
 from laps_analytics.lake import DataFile
 
 
@@ -12,7 +12,7 @@ def files(hour: str, kind: str, count: int, size: int = 1_000) -> list[DataFile]
 def test_partitions_with_too_many_small_files_are_crowded() -> None:
     many, few = files("05", "a", 5), files("05", "b", 4)
     elsewhere, large = files("06", "a", 50), files("05", "a", 3, 1 << 30)
-    found = crowded(
+    found = needs_compaction(
         [*many, *few, *elsewhere, *large],
         lambda file: 4 if file.partition["hour"] == "05" else None,
     )
@@ -22,4 +22,6 @@ def test_partitions_with_too_many_small_files_are_crowded() -> None:
 def test_a_limit_may_differ_by_hour() -> None:
     limits = {"05": 2, "06": 10}
     mine = [*files("05", "a", 3), *files("06", "a", 10)]
-    assert crowded(mine, lambda file: limits[file.partition["hour"]]) == files("05", "a", 3)
+    assert needs_compaction(mine, lambda file: limits[file.partition["hour"]]) == files(
+        "05", "a", 3
+    )

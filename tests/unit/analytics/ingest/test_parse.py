@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from laps_analytics.ingest.parse import MAX_TS_US, parse, verdict
+from laps_analytics.ingest.parse import MAX_TS_US, cached_columns, parse, verdict
 from testkit.telemetry_book import as_others_write, lines_of
 from testkit.telemetry_lines import BAD_LINES, START_US, network
 
@@ -80,3 +80,19 @@ def test_no_code_is_compiled_for_a_batch_that_differs_by_its_number(
     assert before < once == compiled()
     assert {(row["batch"], row["seen_us"]) for row in first} == {(1, 10)}
     assert {(row["batch"], row["seen_us"]) for row in second} == {(22, 2_000)}
+
+
+@pytest.mark.spark
+def test_columns_are_made_once_for_a_session(spark: SparkSession) -> None:
+    made: list[object] = []
+
+    def make() -> object:
+        made.append(object())
+        return made[-1]
+
+    other = spark.newSession()
+    first = cached_columns(spark, ("x", 1), make)
+    assert cached_columns(spark, ("x", 1), make) is first
+    assert cached_columns(spark, ("x", 2), make) is not first
+    assert cached_columns(other, ("x", 1), make) is not first
+    assert len(made) == 3

@@ -8,7 +8,7 @@ import pytest
 
 from laps_analytics.errors import PlanError
 from laps_analytics.lake import Lake
-from laps_analytics.plan.adoption import following
+from laps_analytics.plan.adoption import adoption_of
 from laps_analytics.plan.before_after import before_and_after
 from laps_analytics.plan.core.revert import Part
 from testkit.plan_lake import END_US, add_answers, add_traffic
@@ -18,14 +18,14 @@ HOUR_US = 3_600_000_000
 
 def hours_of(lake: Lake, first: int, last: int) -> list[int]:
     """Hours before the end that count, the earliest first."""
-    found = following(lake, "laps", first, last)
-    return [hour for hour in range(12, 0, -1) if found.hour(END_US - hour * HOUR_US)]
+    found = adoption_of(lake, "laps", first, last)
+    return [hour for hour in range(12, 0, -1) if found.covers_hour(END_US - hour * HOUR_US)]
 
 
 def test_hours_in_which_a_series_was_not_followed_do_not_count(tmp_path: Path) -> None:
     lake = Lake.open(tmp_path, create=True)
     with pytest.raises(PlanError, match="follows laps any of the versions 1 to 2"):
-        following(lake, "laps", 1, 2)
+        adoption_of(lake, "laps", 1, 2)
     add_answers(
         lake,
         "laps",
@@ -39,7 +39,7 @@ def test_hours_in_which_a_series_was_not_followed_do_not_count(tmp_path: Path) -
             ("a", 2, "expired", 1),
         ],
     )
-    found = following(lake, "laps", 1, 3)
+    found = adoption_of(lake, "laps", 1, 3)
     assert found.since_us == END_US - 10 * HOUR_US
     assert (set(found.accepted), set(found.refused)) == ({"a", "b"}, {"b", "c"})
     assert hours_of(lake, 1, 3) == [10, 9, 8, 7, 6, 2, 1]
@@ -47,9 +47,9 @@ def test_hours_in_which_a_series_was_not_followed_do_not_count(tmp_path: Path) -
     assert hours_of(lake, 1, 1) == [10, 9]
     assert hours_of(lake, 3, 3) == [2, 1]
     with pytest.raises(PlanError, match="follows laps version 4"):
-        following(lake, "laps", 4, 4)
+        adoption_of(lake, "laps", 4, 4)
     with pytest.raises(PlanError, match="follows other version 1"):
-        following(lake, "other", 1, 1)
+        adoption_of(lake, "other", 1, 1)
 
 
 def test_the_hour_of_the_first_acceptance_counts_from_there_on(tmp_path: Path) -> None:

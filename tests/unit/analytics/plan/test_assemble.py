@@ -9,26 +9,26 @@ from laps_analytics.errors import PlanError
 from laps_analytics.gold.dimensions import Dimensions, TrackFacts
 from laps_analytics.plan.assemble import Assembled, assemble
 from laps_analytics.plan.constraints import Settings, parse_settings
-from laps_analytics.plan.core.compose import place
+from laps_analytics.plan.core.compose import choose_vias
 from laps_analytics.plan.core.evaluate import figures, trees_of
 from laps_analytics.plan.core.placement import Draft
-from laps_analytics.plan.observation import HopRow, Observed
-from laps_analytics.synth.backbone import Backbone, make_world
+from laps_analytics.plan.observation import HopRow, Observation
+from laps_analytics.synth.backbone import Backbone, make_backbone
 from laps_analytics.synth.demand import TrackDemand, make_demand
-from laps_analytics.synth.planning import WORLD_POLICY, tracks_of
-from testkit.plan_lake import END_US, observed_world
+from laps_analytics.synth.planning import SYNTH_POLICY, tracks_of
+from testkit.plan_lake import END_US, observe_backbone
 
-SETTINGS = Settings(policy=WORLD_POLICY)
-
-
-@pytest.fixture(scope="module")
-def world() -> Backbone:
-    return make_world(11, edges=70, vias=30)
+SETTINGS = Settings(policy=SYNTH_POLICY)
 
 
 @pytest.fixture(scope="module")
-def demand(world: Backbone) -> list[TrackDemand]:
-    return make_demand(world, tracks=25)
+def backbone() -> Backbone:
+    return make_backbone(11, edges=70, vias=30)
+
+
+@pytest.fixture(scope="module")
+def demand(backbone: Backbone) -> list[TrackDemand]:
+    return make_demand(backbone, tracks=25)
 
 
 def facts(demand: list[TrackDemand]) -> Dimensions:
@@ -36,17 +36,17 @@ def facts(demand: list[TrackDemand]) -> Dimensions:
 
 
 @pytest.fixture(scope="module")
-def honest(world: Backbone, demand: list[TrackDemand]) -> tuple[Draft, float]:
+def honest(backbone: Backbone, demand: list[TrackDemand]) -> tuple[Draft, float]:
     """A plan of the network as it is, and what one from honest reports costs in it."""
-    found = assemble(observed_world(world, demand), SETTINGS, facts(demand))
-    true = replace(found.network, rtt_ms=world.rtt_ms, loss=world.loss)
-    real, _ = place(true, WORLD_POLICY, tracks_of(demand))
+    found = assemble(observe_backbone(backbone, demand), SETTINGS, facts(demand))
+    true = replace(found.network, rtt_ms=backbone.rtt_ms, loss=backbone.loss)
+    real, _ = choose_vias(true, SYNTH_POLICY, tracks_of(demand))
     return real, objective(real, found)
 
 
 def objective(real: Draft, found: Assembled) -> float:
     """What the plan from these reports costs in the network as it is."""
-    made, _ = place(found.network, WORLD_POLICY, found.tracks)
+    made, _ = choose_vias(found.network, SYNTH_POLICY, found.tracks)
     by_cell = {
         (made.groups[cell.group].origin, key, cell.region): via
         for cell, via in zip(made.cells, made.via, strict=True)
@@ -55,19 +55,21 @@ def objective(real: Draft, found: Assembled) -> float:
     origins = [(real.groups[cell.group], cell.region) for cell in real.cells]
     chosen = [by_cell.get((group.origin, group.keys[0], region), -1) for group, region in origins]
     followed = replace(real, via=chosen)
-    shown = figures(real.network, WORLD_POLICY, real.groups, trees_of(followed))
-    weights = WORLD_POLICY.weights
+    shown = figures(real.network, SYNTH_POLICY, real.groups, trees_of(followed))
+    weights = SYNTH_POLICY.weights
     heads = sum(sum(group.viewers) for group in real.groups)
     late = shown.over_limit * heads * weights.poor_price
     return shown.cost + late + shown.delay_p50_ms * heads * weights.delay_price
 
 
-def test_what_honest_relays_say_is_the_network(world: Backbone, demand: list[TrackDemand]) -> None:
-    found = assemble(observed_world(world, demand), SETTINGS, facts(demand))
-    pairs = np.triu_indices(len(world.relays), 1)
-    error = np.abs(found.network.rtt_ms[pairs] / world.rtt_ms[pairs] - 1)
+def test_what_honest_relays_say_is_the_network(
+    backbone: Backbone, demand: list[TrackDemand]
+) -> None:
+    found = assemble(observe_backbone(backbone, demand), SETTINGS, facts(demand))
+    pairs = np.triu_indices(len(backbone.relays), 1)
+    error = np.abs(found.network.rtt_ms[pairs] / backbone.rtt_ms[pairs] - 1)
     assert np.median(error) < 0.02
-    assert (found.network.loss == world.loss).all()
+    assert (found.network.loss == backbone.loss).all()
     assert found.suspects == ()
     assert not found.predicted  # an hour is no history
     assert sorted(track.key for track in found.tracks) == sorted(
@@ -83,10 +85,10 @@ def test_what_honest_relays_say_is_the_network(world: Backbone, demand: list[Tra
 
 @pytest.mark.parametrize("kind", ["near", "far", "crowd", "records", "lossy", "lossless"])
 def test_one_percent_of_poison_costs_at_most_five_percent(
-    world: Backbone, demand: list[TrackDemand], honest: tuple[Draft, float], kind: str
+    backbone: Backbone, demand: list[TrackDemand], honest: tuple[Draft, float], kind: str
 ) -> None:
-    dice = np.random.default_rng(5)
-    liar = world.relays[world.vias[3]].node if kind != "crowd" else world.relays[0].node
+    rng = np.random.default_rng(5)
+    liar = backbone.relays[backbone.vias[3]].node if kind != "crowd" else backbone.relays[0].node
     # One of a hundred relays lies in all that it says, or one record in a hundred is wrong.
     spoil = {
         "near": lambda a, _b, _w, rtt: 0.05 * rtt if a == liar else rtt,
@@ -94,7 +96,7 @@ def test_one_percent_of_poison_costs_at_most_five_percent(
         "crowd": lambda _a, _b, _w, rtt: rtt,
         "lossy": lambda _a, _b, _w, rtt: rtt,
         "lossless": lambda _a, _b, _w, rtt: rtt,
-        "records": lambda _a, _b, _w, rtt: rtt * 0.01 if dice.random() < 0.01 else rtt,
+        "records": lambda _a, _b, _w, rtt: rtt * 0.01 if rng.random() < 0.01 else rtt,
     }[kind]
 
     def claim(relay: str, bps: float) -> float:
@@ -105,7 +107,7 @@ def test_one_percent_of_poison_costs_at_most_five_percent(
 
     known = facts(demand)
     real, clean = honest
-    seen = observed_world(world, demand, spoil=spoil, claim=claim, lose=lose)
+    seen = observe_backbone(backbone, demand, spoil=spoil, claim=claim, lose=lose)
     found = assemble(seen, SETTINGS, known)
     poisoned = objective(real, found)
     assert poisoned <= 1.05 * clean
@@ -113,8 +115,8 @@ def test_one_percent_of_poison_costs_at_most_five_percent(
         assert found.suspects == (liar,)
 
 
-def small(**changes: object) -> Observed:
-    base = Observed(
+def small(**changes: object) -> Observation:
+    base = Observation(
         at_us=END_US,
         nodes=[],
         rtt_ms={},
@@ -126,8 +128,8 @@ def small(**changes: object) -> Observed:
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
-def test_a_relay_that_claims_to_be_the_origin_is_outvoted(world: Backbone) -> None:
-    nodes = observed_world(make_world(1, edges=3, vias=1), []).nodes
+def test_a_relay_that_claims_to_be_the_origin_is_outvoted(backbone: Backbone) -> None:
+    nodes = observe_backbone(make_backbone(1, edges=3, vias=1), []).nodes
     names = [row.node for row in nodes]
     rows = [
         HopRow(
@@ -148,9 +150,9 @@ def test_a_relay_that_claims_to_be_the_origin_is_outvoted(world: Backbone) -> No
     assert assemble(small(nodes=nodes, hops=unknown), Settings()).tracks == []
 
 
-def test_what_the_operator_says_counts(world: Backbone) -> None:
-    tiny = make_world(1, edges=3, vias=1)
-    seen = observed_world(tiny, [])
+def test_what_the_operator_says_counts(backbone: Backbone) -> None:
+    tiny = make_backbone(1, edges=3, vias=1)
+    seen = observe_backbone(tiny, [])
     a, b, c, via = (relay.node for relay in tiny.relays)
     text = f"""
         [price]
@@ -181,15 +183,15 @@ def test_what_the_operator_says_counts(world: Backbone) -> None:
         assert net.price[0, 1] == 6.0
 
 
-def test_a_daily_pattern_is_forecast_if_that_is_better(world: Backbone) -> None:
-    tiny = make_world(1, edges=3, vias=1)
-    dice = np.random.default_rng(2)
-    seen = observed_world(tiny, [])
+def test_a_daily_pattern_is_forecast_if_that_is_better(backbone: Backbone) -> None:
+    tiny = make_backbone(1, edges=3, vias=1)
+    rng = np.random.default_rng(2)
+    seen = observe_backbone(tiny, [])
     history = {
         pair: {
             END_US - back * 300_000_000: base
             * (1 + 0.5 * np.sin(back / 288 * 6.283))
-            * float(np.exp(0.1 * dice.standard_normal()))
+            * float(np.exp(0.1 * rng.standard_normal()))
             for back in range(5 * 288)
         }
         for pair, values in seen.rtt_ms.items()
@@ -202,13 +204,13 @@ def test_a_daily_pattern_is_forecast_if_that_is_better(world: Backbone) -> None:
 
 
 def test_loss_is_forecast_like_round_trips_and_an_end_that_lies_is_not_believed() -> None:
-    tiny = make_world(1, edges=4, vias=2)
-    seen = observed_world(tiny, [])
-    dice = np.random.default_rng(2)
+    tiny = make_backbone(1, edges=4, vias=2)
+    seen = observe_backbone(tiny, [])
+    rng = np.random.default_rng(2)
     history = {
         pair: {
             END_US - back * 300_000_000: max(
-                0.0, 0.01 * (1 + np.sin(back / 288 * 6.283)) + 0.004 * dice.standard_normal()
+                0.0, 0.01 * (1 + np.sin(back / 288 * 6.283)) + 0.004 * rng.standard_normal()
             )
             for back in range(5 * 288)
         }
@@ -220,7 +222,7 @@ def test_loss_is_forecast_like_round_trips_and_an_end_that_lies_is_not_believed(
     # The pattern is at 1 % now, and noise is larger than what the forecast is off by.
     assert np.abs(found.network.loss[np.triu_indices(6, 1)] - 0.01).max() < 0.005
     liar = tiny.relays[0].node
-    spoiled = observed_world(tiny, [], lose=lambda relay, share: 0.9 if relay == liar else share)
+    spoiled = observe_backbone(tiny, [], lose=lambda relay, share: 0.9 if relay == liar else share)
     assert (assemble(spoiled, Settings()).network.loss == tiny.loss).all()
     # Without a witness there is nothing better, and what is no share is nothing.
     lone = {pair: values for pair, values in spoiled.loss.items() if pair[0] == liar}

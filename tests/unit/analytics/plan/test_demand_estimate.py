@@ -25,8 +25,8 @@ def star(*targets: str, viewers: int = 3) -> list[HopRow]:
     ]
 
 
-def track(rows: list[HopRow], aside: tuple[str, ...] = ()) -> Track:
-    (found,), _ = demand_of(rows, INDEX, Dimensions(), aside)
+def track(rows: list[HopRow], excluded: tuple[str, ...] = ()) -> Track:
+    (found,), _ = demand_of(rows, INDEX, Dimensions(), excluded)
     return found
 
 

@@ -13,20 +13,27 @@ from laps_analytics.plan import observation
 from laps_analytics.plan.assemble import assemble
 from laps_analytics.plan.constraints import Settings
 from laps_analytics.plan.core.predict import DAY
-from laps_analytics.plan.observation import Gate, Observed, doubted, gate_of, observe, require_fresh
-from laps_analytics.synth.backbone import make_world
+from laps_analytics.plan.observation import (
+    Gate,
+    Observation,
+    gate_of,
+    observe,
+    require_fresh,
+    untrusted_relays,
+)
+from laps_analytics.synth.backbone import make_backbone
 from laps_analytics.synth.demand import make_demand
-from testkit.plan_lake import END_US, make_lake, observed_world
+from testkit.plan_lake import END_US, make_lake, observe_backbone
 
 WINDOW_US = 300_000_000
 
 
-def short_world(*, edges: int = 7, vias: int = 3) -> Observed:
-    world = make_world(4, edges=edges, vias=vias)
-    return observed_world(world, make_demand(world, tracks=4))
+def short_backbone(*, edges: int = 7, vias: int = 3) -> Observation:
+    backbone = make_backbone(4, edges=edges, vias=vias)
+    return observe_backbone(backbone, make_demand(backbone, tracks=4))
 
 
-def with_history(seen: Observed, windows: int) -> Observed:
+def with_history(seen: Observation, windows: int) -> Observation:
     """The same with links that were measured for longer, with busy evenings; one is new."""
 
     def longer(
@@ -34,14 +41,14 @@ def with_history(seen: Observed, windows: int) -> Observed:
     ) -> dict[tuple[str, str], dict[int, float]]:
         found = {}
         for number, (pair, known) in enumerate(sorted(values.items())):
-            dice = np.random.default_rng(number)  # holes are the same in both tables
+            rng = np.random.default_rng(number)  # holes are the same in both tables
             base = next(iter(known.values()))
             count = 3 if not number else windows
             found[pair] = {
                 END_US - back * WINDOW_US: base
-                * (1.5 + np.sin(2 * np.pi * back / DAY) + 0.05 * float(dice.standard_normal()))
+                * (1.5 + np.sin(2 * np.pi * back / DAY) + 0.05 * float(rng.standard_normal()))
                 for back in range(count)
-                if dice.random() > 0.02
+                if rng.random() > 0.02
             }
         return found
 
@@ -49,7 +56,7 @@ def with_history(seen: Observed, windows: int) -> Observed:
 
 
 def test_a_lake_gives_back_what_was_reported(tmp_path: Path) -> None:
-    seen = short_world()
+    seen = short_backbone()
     found = observe(make_lake(tmp_path, seen))
     assert found.nodes == sorted(seen.nodes, key=lambda row: row.node)
     assert found.at_us == seen.at_us
@@ -65,7 +72,7 @@ def test_a_lake_gives_back_what_was_reported(tmp_path: Path) -> None:
 
 
 def test_data_is_of_now_or_an_error_says_how_old_it_is() -> None:
-    seen = short_world()
+    seen = short_backbone()
     minute = 60_000_000
     for apart in (-30, 0, 30):
         require_fresh(seen, now_us=END_US + apart * minute, max_age_us=30 * minute)
@@ -80,7 +87,7 @@ def test_data_is_of_now_or_an_error_says_how_old_it_is() -> None:
 
 
 def test_a_long_history_is_not_read_and_plans_do_not_differ(tmp_path: Path) -> None:
-    seen = with_history(short_world(edges=4, vias=2), 4 * DAY)
+    seen = with_history(short_backbone(edges=4, vias=2), 4 * DAY)
     found = observe(make_lake(tmp_path, seen))
     links = len(found.rtt_ms)
     whole = [pair for pair, values in found.rtt_ms.items() if len(values) > 200]
@@ -103,22 +110,22 @@ def test_a_long_history_is_not_read_and_plans_do_not_differ(tmp_path: Path) -> N
 def test_more_ways_than_a_planner_can_hold_are_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lake = make_lake(tmp_path, short_world())
-    monkeypatch.setattr(observation, "MOST_WAYS", 10)
+    lake = make_lake(tmp_path, short_backbone())
+    monkeypatch.setattr(observation, "MAX_PATHS", 10)
     with pytest.raises(PlanError, match="more than 10 ways through relays"):
         observe(lake)
 
 
 def test_a_few_red_relays_are_doubted_and_more_stop(tmp_path: Path) -> None:
-    seen = short_world()
+    seen = short_backbone()
     lakes = [make_lake(tmp_path / str(red), seen, red=red) for red in range(3)]
     gates = [gate_of(lake, at_us=END_US) for lake in lakes]
-    assert doubted(gates[0], seen) == frozenset()
-    assert doubted(gates[1], seen) == {seen.nodes[0].node}
+    assert untrusted_relays(gates[0], seen) == frozenset()
+    assert untrusted_relays(gates[1], seen) == {seen.nodes[0].node}
     with pytest.raises(GateError, match="telemetry_gap"):
-        doubted(gates[2], seen)
+        untrusted_relays(gates[2], seen)
     with pytest.raises(GateError, match="never checked"):
-        doubted(Gate(0, []), seen)
+        untrusted_relays(Gate(0, []), seen)
     # Red for a reason that is about nobody.
     with pytest.raises(GateError, match="something"):
-        doubted(Gate(1, ["something"]), seen)
+        untrusted_relays(Gate(1, ["something"]), seen)

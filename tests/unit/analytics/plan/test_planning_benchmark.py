@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from analytics.planning import interval, one_world
+from analytics.planning import interval, one_backbone
 
 
 def test_in_a_small_world_the_plan_is_legal_cheaper_and_no_slower() -> None:
-    rows = one_world(1, edges=40, vias=12, tracks=15)
+    rows = one_backbone(1, edges=40, vias=12, tracks=15)
     plan = rows["our plan"]
     assert plan["violations"] == 0
     assert plan["violations_next"] == 0

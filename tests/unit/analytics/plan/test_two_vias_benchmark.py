@@ -7,9 +7,9 @@ from analytics.two_vias import bound
 
 from laps_analytics.plan.core.demand import Track, aggregate
 from laps_analytics.plan.core.rules import Policy, Weights
-from laps_analytics.synth.backbone import make_world
+from laps_analytics.synth.backbone import make_backbone
 from laps_analytics.synth.demand import make_demand
-from laps_analytics.synth.planning import WORLD_POLICY, network_of, tracks_of
+from laps_analytics.synth.planning import SYNTH_POLICY, network_of, tracks_of
 from laps_wire.plan import ClassRule, HardConstraints
 from testkit.planning import line_network
 
@@ -50,7 +50,7 @@ def test_the_constraints_hold_for_both(rule: ClassRule) -> None:
 
 
 def test_in_a_small_world_two_are_never_worse() -> None:
-    world = make_world(2, edges=20, vias=8)
-    groups = aggregate(tracks_of(make_demand(world, tracks=4)))
-    found = bound(network_of(world), WORLD_POLICY, groups)
+    backbone = make_backbone(2, edges=20, vias=8)
+    groups = aggregate(tracks_of(make_demand(backbone, tracks=4)))
+    found = bound(network_of(backbone), SYNTH_POLICY, groups)
     assert found.two.objective <= found.one.objective * (1 + 1e-6)

@@ -18,12 +18,11 @@ from laps_analytics.errors import InputError, LakeError, OutputError, UsageError
 from laps_analytics.lake import Lake
 from laps_analytics.report.build import Report, export_csv, export_json, make_report, write_page
 from laps_analytics.report.capacity import capacity
-from laps_analytics.report.experience import experience
+from laps_analytics.report.experience import blame, experience
 from laps_analytics.report.gold import Gold, read_gold
-from laps_analytics.report.incidents import anomalies, convergence
+from laps_analytics.report.incidents import anomalies, churn, convergence
 from laps_analytics.report.network import fanout, links, stretch, topology
 from laps_analytics.report.operations import cache, quality, usage
-from laps_analytics.report.people import blame, churn
 from laps_analytics.report.section import Context
 from laps_wire.nodeid import NodeId
 from laps_wire.plan import Plan, PlanEntry
@@ -41,7 +40,7 @@ class Page(HTMLParser):
         self.open: list[str] = []
         self.tags: Counter[str] = Counter()
         self.attributes: list[tuple[str, str, str]] = []
-        self.words: list[str] = []
+        self.paragraphs: list[str] = []
         self.feed(text)
         self.close()
 
@@ -59,7 +58,7 @@ class Page(HTMLParser):
         self.attributes += [(tag, name, value or "") for name, value in attrs]
 
     def handle_data(self, data: str) -> None:
-        self.words.append(data)
+        self.paragraphs.append(data)
 
 
 def report_of(tmp_path: Path, rows: dict[str, Any]) -> Report:
@@ -152,7 +151,7 @@ def test_each_table_matters() -> None:
         *((convergence, "convergence"), (quality, "quality_1h")),
     ):
         less = Gold({key: frame for key, frame in full.items() if key != name})
-        assert chapter(Context.of(less)).words[0].startswith(f"The table {name} has no rows")
+        assert chapter(Context.of(less)).paragraphs[0].startswith(f"The table {name} has no rows")
 
 
 def test_an_empty_lake_gives_a_page_that_says_so(tmp_path: Path) -> None:
@@ -179,7 +178,7 @@ def test_words_of_others_are_only_words(tmp_path: Path) -> None:
     assert "script" not in page.tags
     assert "\x1b" not in made.html
     assert not any(name.startswith("on") for _, name, _ in page.attributes)
-    assert any("<script>alert('x')</script>" in words for words in page.words)
+    assert any("<script>alert('x')</script>" in words for words in page.paragraphs)
 
 
 def test_the_same_numbers_as_files(tmp_path: Path, report: Report) -> None:
@@ -260,7 +259,7 @@ def test_a_link_that_was_not_sampled_at_the_very_end_is_on_the_map() -> None:
         if row["kind"] == "link"
     ]
     chapter = topology(Context.of(Gold({"topology_snapshot": pd.DataFrame(rows + later)})))
-    assert "4 peerings" in chapter.words[0]
+    assert "4 peerings" in chapter.paragraphs[0]
 
 
 def test_ticks_of_the_cache_are_numbers(report: Report) -> None:

@@ -60,4 +60,4 @@ def test_the_picture_has_them(rows: dict[str, Any]) -> None:
 def test_an_old_forecast_is_no_forecast(rows: dict[str, Any]) -> None:
     for row in rows["capacity_fc"]:
         row["dt"] = "2026-05-01"
-    assert capacity(Context.of(gold_of(rows))).words[0].startswith("Nothing since 2026-05-01")
+    assert capacity(Context.of(gold_of(rows))).paragraphs[0].startswith("Nothing since 2026-05-01")

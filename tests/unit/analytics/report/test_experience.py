@@ -21,7 +21,7 @@ def chapter(**changes: Any) -> Section:
 
 def said(section: Section) -> str:
     pictures = " ".join(picture.svg for picture in section.pictures)
-    return " ".join((*section.words, section.answer, pictures))
+    return " ".join((*section.paragraphs, section.answer, pictures))
 
 
 UNTIMED = {"latency_kll": None, "latency_p50_ms": None, "latency_p95_ms": None}
@@ -42,7 +42,7 @@ def test_without_a_player_start_up_stalls_and_gaps_are_told() -> None:
         " 400 ms or more in the worst minute, 1.0 % of the time stalled, 0.5 objects missing in a"
         " minute." in section.answer
     )
-    assert any("No player says" in words for words in section.words)
+    assert any("No player says" in words for words in section.paragraphs)
     (picture,) = section.pictures
     assert "% of the time stalled" in picture.svg
     assert "ms behind live" not in picture.svg
@@ -53,7 +53,7 @@ def test_so_it_is_where_nobody_has_a_class() -> None:
     assert "0.0 % of 400 client reports" in section.answer
     assert "It was worst in us-west, class (none): 0.5 %" not in section.answer
     assert "It was worst in us-west, class (none): 1.0 % of the time stalled" in section.answer
-    assert any("Nothing is promised" in words for words in section.words)
+    assert any("Nothing is promised" in words for words in section.paragraphs)
     assert "not known" in section.pictures[0].svg
     assert "nan" not in said(section).lower()
 
@@ -63,7 +63,7 @@ def test_where_nothing_is_wrong_nobody_has_it_worst(stall: float | None) -> None
     section = chapter(**UNTIMED, over_limit=0, burn=0.0, stall_ratio=stall, gap_rate=stall,
                       startup_p95_ms=None)  # fmt: skip
     assert "worst in" not in section.answer
-    assert "Every promise is kept" in section.words[1]
+    assert "Every promise is kept" in section.paragraphs[1]
     assert "nan" not in said(section).lower()
 
 

@@ -14,11 +14,10 @@ import pytest
 from laps_analytics.errors import LakeError
 from laps_analytics.gold.tables import GOLD
 from laps_analytics.report.build import make_report
-from laps_analytics.report.experience import experience
+from laps_analytics.report.experience import blame, experience
 from laps_analytics.report.gold import Gold, read_gold
 from laps_analytics.report.incidents import anomalies, convergence, loops
 from laps_analytics.report.network import links
-from laps_analytics.report.people import blame
 from laps_analytics.report.section import Context
 from testkit.gold_frames import lake_of, sample
 
@@ -53,7 +52,7 @@ def test_culprits_of_weeks_ago_are_not_those_of_today(tmp_path: Path) -> None:
     context = Context.of(gold)
     for chapter in (blame, anomalies, convergence):
         section = chapter(context)
-        assert section.words[0].startswith("Nothing since 2026-06-18.")
+        assert section.paragraphs[0].startswith("Nothing since 2026-06-18.")
         assert not section.tables
     hurt = {key: answer for key, _, answer in make_report(gold).answers}["experience"]
     assert "client reports were over the limit" in hurt
@@ -65,9 +64,9 @@ def test_the_time_that_is_asked_for_is_that_of_all_chapters(tmp_path: Path) -> N
     lake = lake_of(tmp_path / "lake", weeks_later())
     early = Context.of(read_gold(lake, until=date(2026, 6, 20)))
     assert early.gold.until() == pd.Timestamp("2026-06-18 18:35", tz="UTC")
-    assert "To blame first" in blame(early).words[0]
+    assert "To blame first" in blame(early).paragraphs[0]
     whole = Context.of(read_gold(lake, since=date(2026, 6, 1)))
-    assert "To blame first" in blame(whole).words[0]
+    assert "To blame first" in blame(whole).paragraphs[0]
     assert whole.gold.until() == pd.Timestamp("2026-07-09 18:35", tz="UTC")
     assert read_gold(lake, until=date(2026, 6, 1)).until() is None
 
@@ -83,7 +82,7 @@ def test_loops_of_another_week_are_not_of_today() -> None:
     row = {"dt": "2026-06-01", "track": "t", "group_id": 1, "object_id": 0, "relay": "a",
            "out_peer": "b", "times": 2, "loop": True}  # fmt: skip
     frames = {name: pd.DataFrame(rows) for name, rows in sample().items() if rows}
-    said = loops(Context.of(Gold({**frames, "loops_or_dups": pd.DataFrame([row])}))).words
+    said = loops(Context.of(Gold({**frames, "loops_or_dups": pd.DataFrame([row])}))).paragraphs
     assert said == ("No sampled object travelled a link twice since 2026-06-01.",)
 
 
@@ -91,11 +90,11 @@ def test_the_last_stretch_ends_at_a_hole() -> None:
     times = pd.to_datetime(["2026-06-18 10:00", "2026-06-18 15:00", "2026-06-18 15:05"], utc=True)
     frames = {"link_quality_5m": pd.DataFrame({"window_start": times})}
     gold = Gold(frames)
-    assert len(gold.stretch("link_quality_5m")) == 2
+    assert len(gold.latest_stretch("link_quality_5m")) == 2
     assert len(gold.recent("link_quality_5m")) == 3
-    assert gold.stretch("blame").empty
+    assert gold.latest_stretch("blame").empty
     # Whoever names a time means all of it.
-    assert len(Gold(frames, since=date(2026, 6, 18)).stretch("link_quality_5m")) == 3
+    assert len(Gold(frames, since=date(2026, 6, 18)).latest_stretch("link_quality_5m")) == 3
 
 
 def test_a_long_time_is_read_by_the_hour_or_the_day(tmp_path: Path) -> None:
@@ -117,10 +116,10 @@ def test_a_long_time_is_read_by_the_hour_or_the_day(tmp_path: Path) -> None:
     section = experience(week)
     assert "20.0 % of 3,200 client reports" in section.answer
     assert "half of them 230 ms or more behind live" in section.answer
-    assert "in its worst hour." in links(week).words[1]
+    assert "in its worst hour." in links(week).paragraphs[1]
     month = Context.of(read_gold(lake, since=date(2026, 6, 18)))
     (numbers,) = links(month).tables.values()
-    assert "in its worst day." in links(month).words[1]
+    assert "in its worst day." in links(month).paragraphs[1]
     assert set(numbers["peak_bps"]) == {9e7}
     assert set(numbers["change_points"]) == {2 * 40}
 

@@ -38,7 +38,7 @@ def test_every_number_has_its_unit(
     metric: str, observed: float, expected: float | None, want: str
 ) -> None:
     section = chapter(metric=metric, observed=observed, expected=expected)
-    assert want in section.words[0]
+    assert want in section.paragraphs[0]
     assert "unit" in section.tables["incidents"]
 
 
@@ -59,8 +59,8 @@ def test_relays_have_the_names_of_places() -> None:
     places = Context.of(Gold({"topology_snapshot": pd.DataFrame(sample()["topology_snapshot"])}))
     here, there = (places.places.full(node) for node in ("0.1:0.1", "0.1:0.2"))
     assert here != "0.1:0.1"
-    assert f"(relay {here} 100 %, to {there} 90 %, region (none) 60 %)" in section.words[0]
+    assert f"(relay {here} 100 %, to {there} 90 %, region (none) 60 %)" in section.paragraphs[0]
     to_clients = [{"dimension": "out_peer", "value": "", "share": 1.0}]
-    assert "(to clients 100 %)" in chapter(explained=to_clients).words[0]
-    assert f"(link {here} > {there} 100 %)" in chapter().words[0]
-    assert "(nothing in common)" in chapter(explained=None).words[0]
+    assert "(to clients 100 %)" in chapter(explained=to_clients).paragraphs[0]
+    assert f"(link {here} > {there} 100 %)" in chapter().paragraphs[0]
+    assert "(nothing in common)" in chapter(explained=None).paragraphs[0]

@@ -33,9 +33,9 @@ def test_what_is_no_sketch_is_refused() -> None:
 
 @pytest.mark.spark
 def test_spark_means_the_same(spark: SparkSession) -> None:
-    dice = random.Random(5)
-    parts = {0: [], 1: [9], 2: [dice.randrange(1000) for _ in range(50)]}
-    parts[3] = [dice.randrange(100_000) for _ in range(20_000)]
+    rng = random.Random(5)
+    parts = {0: [], 1: [9], 2: [rng.randrange(1000) for _ in range(50)]}
+    parts[3] = [rng.randrange(100_000) for _ in range(20_000)]
     rows = [(part, value) for part, values in parts.items() for value in values]
     frame = spark.createDataFrame(rows, "part bigint, value bigint")
     made = {

@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from laps_analytics.cli import app
 from laps_analytics.lake import Lake
-from laps_analytics.plan.history import story_of
+from laps_analytics.plan.history import history_of
 from laps_analytics.report.build import make_report
 from laps_analytics.report.gold import Gold, read_gold
-from laps_analytics.report.plans import PlanStory, plans
+from laps_analytics.report.plans import PlanHistory, plans
 from laps_analytics.report.section import Context, Section
 from testkit.gold_frames import lake_of, sample
 from testkit.plan_lake import END_US, add_answers, add_experience, add_traffic
@@ -43,12 +43,12 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 def chapter(lake: Lake) -> Section:
     gold = read_gold(lake)
-    return plans(Context.of(gold), PlanStory(**story_of(lake, gold.span_us())))
+    return plans(Context.of(gold), PlanHistory(**history_of(lake, gold.span_us())))
 
 
 def test_the_chapter_in_words(lake: Lake) -> None:
     section = chapter(lake)
-    force, refused, moved, back = section.words
+    force, refused, moved, back = section.paragraphs
     assert force == section.answer
     assert force.startswith("Plan laps, version 7, is in force at 28 relays since 18 Jun 20:00;")
     assert "2 refused it, and 0 let it expire." in force
@@ -99,9 +99,11 @@ def test_the_command_has_the_chapter_and_its_files(lake: Lake, tmp_path: Path) -
 def test_without_plans_it_says_so(tmp_path: Path) -> None:
     found = lake_of(tmp_path / "lake", sample())
     section = chapter(found)
-    assert section.words == ("No relay has said anything of a plan in this time (policy.applied).",)
+    assert section.paragraphs == (
+        "No relay has said anything of a plan in this time (policy.applied).",
+    )
     assert section.tables == {}
-    assert PlanStory(**story_of(found, Gold({}).span_us())) == PlanStory()
+    assert PlanHistory(**history_of(found, Gold({}).span_us())) == PlanHistory()
 
 
 def test_words_of_relays_are_only_words() -> None:
@@ -110,17 +112,17 @@ def test_words_of_relays_are_only_words() -> None:
     answer = {"at_us": END_US, "relay": HOSTILE, "plan": HOSTILE, "version": 1,
               "outcome": "refused", "reason": HOSTILE}  # fmt: skip
     gold = Gold({})
-    page = make_report(gold, story=PlanStory(versions=[version], answers=[answer])).html
+    page = make_report(gold, history=PlanHistory(versions=[version], answers=[answer])).html
     assert "<script>" not in page
-    section = plans(Context.of(gold), PlanStory(versions=[version], answers=[answer]))
-    assert section.words[0] == "No plan is in force; none ever was."
-    assert section.words[2].startswith("What it moved cannot be told yet")
+    section = plans(Context.of(gold), PlanHistory(versions=[version], answers=[answer]))
+    assert section.paragraphs[0] == "No plan is in force; none ever was."
+    assert section.paragraphs[2].startswith("What it moved cannot be told yet")
     ended = {**version, "plan": "p", "followed": 2, "last_us": END_US}
-    alone = PlanStory(versions=[ended], answers=[])
-    assert "none has been since" in plans(Context.of(gold), alone).words[0]
+    alone = PlanHistory(versions=[ended], answers=[])
+    assert "none has been since" in plans(Context.of(gold), alone).paragraphs[0]
     effect = {"part": "all", "metric": "wan", "change": 0.1, "verdict": "unclear",
               "first_version": 1, "last_version": 1}  # fmt: skip
-    unclear = PlanStory(versions=[ended], effects=[effect])
+    unclear = PlanHistory(versions=[ended], effects=[effect])
     told = plans(Context.of(gold), unclear)
-    assert told.words[1] == "What version 1 moved cannot be told from chance yet."
+    assert told.paragraphs[1] == "What version 1 moved cannot be told from chance yet."
     assert "Time bars of the one version of plans" in told.pictures[0].svg

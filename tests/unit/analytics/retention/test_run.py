@@ -59,7 +59,9 @@ def filled(root: Path, days: list[str]) -> Lake:
     inputs = Inputs(lake)
     for name in ORDER:
         table = lake.table(gold_name(name))
-        meta = {note(day): {"print": "x", "data": inputs.data_print(name, day)} for day in days}
+        meta = {
+            note(day): {"print": "x", "data": inputs.data_fingerprint(name, day)} for day in days
+        }
         table.commit(None, base=table.snapshot(), meta=meta)
     return lake
 

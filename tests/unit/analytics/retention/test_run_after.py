@@ -25,7 +25,7 @@ from laps_analytics.retention.run import retain, retain_locked
 from laps_wire.telemetry import dump_line
 from testkit.gold_files import LATER_US
 from testkit.gold_world import DAYS
-from unit.analytics.gold.lakes import DIMENSIONS, Scene, rows_of
+from unit.analytics.gold.lakes import DIMENSIONS, GoldLake, rows_of
 
 pytestmark = pytest.mark.spark
 
@@ -36,9 +36,9 @@ SHORT = Periods(bronze=2, silver=2)
 
 
 @pytest.fixture
-def copy(scene: Scene, tmp_path: Path) -> Lake:
+def copy(gold_lake: GoldLake, tmp_path: Path) -> Lake:
     """The same lake, to be changed."""
-    shutil.copytree(scene.lake.root, tmp_path / "lake")
+    shutil.copytree(gold_lake.lake.root, tmp_path / "lake")
     return Lake.open(tmp_path / "lake")
 
 
@@ -46,14 +46,14 @@ def versions(lake: Lake) -> dict[str, int]:
     return {name: lake.table(f"gold/{name}").snapshot().version for name in GOLD}
 
 
-def put(folder: Path, scene: Scene, number: int, days: tuple[str, ...] = DAYS) -> None:
+def put(folder: Path, gold_lake: GoldLake, number: int, days: tuple[str, ...] = DAYS) -> None:
     """A file with an event of each day that nobody has seen, of soon after midnight or midday."""
     folder.mkdir(exist_ok=True)
     lines = []
     for day in days:
         event = next(
             event
-            for event in scene.world.events
+            for event in gold_lake.files.events
             if (event.type, event.relay) == ("cache.stat", "e0:1")
             and hour_at(event.ts_us)[0] == day
         )
@@ -62,7 +62,7 @@ def put(folder: Path, scene: Scene, number: int, days: tuple[str, ...] = DAYS) -
 
 
 def test_gold_stays_as_it_is_when_its_silver_goes(
-    spark: SparkSession, scene: Scene, copy: Lake, tmp_path: Path
+    spark: SparkSession, gold_lake: GoldLake, copy: Lake, tmp_path: Path
 ) -> None:
     before = {name: rows_of(copy, name) for name in GOLD}
     done = retain(copy, SHORT, now_us=AFTER_US, readers_s=-1.0)
@@ -79,7 +79,7 @@ def test_gold_stays_as_it_is_when_its_silver_goes(
     assert {name: rows_of(copy, name) for name in GOLD} == before
 
     steps = versions(copy)
-    put(tmp_path / "in", scene, 1)
+    put(tmp_path / "in", gold_lake, 1)
     summary = ingest(lambda: spark, copy, [tmp_path / "in"], now_us=AFTER_US)
     assert (summary.events, summary.quarantined, summary.hours) == (0, 3, [])
     reason = f"too late: events of before {DAYS[2]} 02:00 are not kept any more"
@@ -95,11 +95,11 @@ def test_gold_stays_as_it_is_when_its_silver_goes(
 
 
 def test_a_clock_before_2020_is_broken_and_not_late(
-    spark: SparkSession, scene: Scene, copy: Lake, tmp_path: Path
+    spark: SparkSession, gold_lake: GoldLake, copy: Lake, tmp_path: Path
 ) -> None:
     retain(copy, SHORT, now_us=AFTER_US)
     (tmp_path / "in").mkdir()
-    old = next(event for event in scene.world.events if event.type == "cache.stat")
+    old = next(event for event in gold_lake.files.events if event.type == "cache.stat")
     line = dump_line(replace(old, ts_us=5, event_id=f"{old.relay}:{old.boot}:900000"))
     (tmp_path / "in" / "a.jsonl").write_text(f"{line}\n")
     summary = ingest(lambda: spark, copy, [tmp_path / "in"], now_us=AFTER_US)
@@ -107,16 +107,18 @@ def test_a_clock_before_2020_is_broken_and_not_late(
 
 
 @pytest.mark.long
-def test_a_stream_removes_days_itself(spark: SparkSession, scene: Scene, tmp_path: Path) -> None:
+def test_a_stream_removes_days_itself(
+    spark: SparkSession, gold_lake: GoldLake, tmp_path: Path
+) -> None:
     """After the first batch of a day; what comes then is too late."""
     place, lake = tmp_path / "in", Lake.open(tmp_path / "lake", create=True)
-    put(place, scene, 1, DAYS[1:])
+    put(place, gold_lake, 1, DAYS[1:])
     now = [LATER_US]
     refused: list[int] = []
 
     def report(summary: Summary) -> None:
         refused.append(summary.quarantined)
-        put(place, scene, 1 + len(refused), DAYS[1:])
+        put(place, gold_lake, 1 + len(refused), DAYS[1:])
 
     def each_day(journal: Journal) -> None:
         periods = Periods(bronze=1, silver=1)

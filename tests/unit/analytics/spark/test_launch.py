@@ -15,7 +15,13 @@ from pyspark.errors import PySparkException
 from laps_analytics.cli import common, main
 from laps_analytics.errors import StartError, UsageError
 from laps_analytics.lake import Lake
-from laps_analytics.spark.launch import Listener, fault_of_workers, is_harmless, last_words, why
+from laps_analytics.spark.launch import (
+    JvmOutput,
+    failure_message,
+    fault_of_workers,
+    is_harmless,
+    start_failure,
+)
 from laps_analytics.spark.session import SessionSettings, check_settings
 from testkit.telemetry_book import lines_of
 from testkit.telemetry_lines import network
@@ -152,28 +158,28 @@ def test_only_lines_that_are_known_are_harmless() -> None:
     ],
 )
 def test_the_last_words(lines: str, want: str) -> None:
-    assert last_words((START + lines).splitlines()) == want
+    assert failure_message((START + lines).splitlines()) == want
 
 
 def test_without_last_words_the_error_has_to_do() -> None:
-    assert why(OSError("no such file\nat all"), START.splitlines()) == "no such file"
-    assert why(OSError(), []) == "OSError"
+    assert start_failure(OSError("no such file\nat all"), START.splitlines()) == "no such file"
+    assert start_failure(OSError(), []) == "OSError"
 
 
 def test_a_listener_keeps_and_then_hands_on(capfd: pytest.CaptureFixture[str]) -> None:
-    listener = Listener()
-    with os.fdopen(listener.write_end, "wb", buffering=0) as stream:
+    output = JvmOutput()
+    with os.fdopen(output.write_end, "wb", buffering=0) as stream:
         stream.write((START + "one that matters\n").encode())
-    assert listener.heard(10.0) == (START + "one that matters\n").splitlines(keepends=True)
+    assert output.lines(10.0) == (START + "one that matters\n").splitlines(keepends=True)
     assert capfd.readouterr().err == ""
-    listener.hand_on()
+    output.forward()
     assert capfd.readouterr().err == "one that matters\n"
 
-    later = Listener()
-    later.hand_on()
+    later = JvmOutput()
+    later.forward()
     with os.fdopen(later.write_end, "wb", buffering=0) as stream:
         stream.write((START + "an error, \xff\n").encode("latin-1"))
-    assert later.heard(10.0) == []
+    assert later.lines(10.0) == []
     assert capfd.readouterr().err.endswith("\n")
 
 

@@ -16,7 +16,12 @@ from laps_analytics.errors import UsageError
 from laps_analytics.gold.contract import sql_type
 from laps_analytics.gold.tables import GOLD
 from laps_analytics.spark.java import find_java
-from laps_analytics.spark.session import SessionSettings, master_of, spark_session, use_own_files
+from laps_analytics.spark.session import (
+    SessionSettings,
+    master_of,
+    spark_session,
+    use_fast_local_files,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -122,7 +127,7 @@ def mode_of(path: Path) -> int:
 def test_a_local_session_has_our_file_system_once(spark: SparkSession) -> None:
     files = hadoop_files(spark)
     assert files.getClass().getName() == "laps.Files"
-    use_own_files(spark)
+    use_fast_local_files(spark)
     assert hadoop_files(spark).equals(files)
 
 

@@ -3,21 +3,21 @@ from __future__ import annotations
 import pytest
 
 from laps_analytics.errors import UsageError
-from laps_analytics.synth.backbone import Backbone, make_world
+from laps_analytics.synth.backbone import Backbone, make_backbone
 from laps_analytics.synth.demand import CLASSES, activity, make_demand
 
 
 @pytest.fixture(scope="module")
-def world() -> Backbone:
-    return make_world(3, edges=40, vias=8)
+def backbone() -> Backbone:
+    return make_backbone(3, edges=40, vias=8)
 
 
-def test_demand_comes_from_the_seed(world: Backbone) -> None:
-    tracks = make_demand(world, tracks=50)
-    assert tracks == make_demand(world, tracks=50)
+def test_demand_comes_from_the_seed(backbone: Backbone) -> None:
+    tracks = make_demand(backbone, tracks=50)
+    assert tracks == make_demand(backbone, tracks=50)
     assert len({track.track for track in tracks}) == 50
     assert {track.scope for track in tracks} == set(CLASSES)
-    edges = set(world.edges)
+    edges = set(backbone.edges)
     for track in tracks:
         assert track.origin in edges
         assert track.viewers
@@ -28,7 +28,7 @@ def test_demand_comes_from_the_seed(world: Backbone) -> None:
 
 
 def test_two_edges_are_enough() -> None:
-    small = make_world(3, edges=2, vias=0)
+    small = make_backbone(3, edges=2, vias=0)
     assert all(len(track.viewers) == 1 for track in make_demand(small, tracks=5))
     with pytest.raises(UsageError, match="without tracks"):
         make_demand(small, tracks=0)

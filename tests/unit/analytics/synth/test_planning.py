@@ -12,23 +12,23 @@ from analytics.planning import next_hour
 
 from laps_analytics.gold.dimensions import Dimensions, TrackFacts
 from laps_analytics.plan.assemble import assemble
-from laps_analytics.plan.core.compose import make
+from laps_analytics.plan.core.compose import compose_plan
 from laps_analytics.plan.core.demand import Track
 from laps_analytics.plan.core.network import Network
 from laps_analytics.plan.core.rules import Policy
 from laps_analytics.plan.core.verify import verify
-from laps_analytics.synth.backbone import Backbone, make_world
-from laps_analytics.synth.config import FULL, make_setting
+from laps_analytics.synth.backbone import Backbone, make_backbone
+from laps_analytics.synth.config import FULL, make_config
 from laps_analytics.synth.demand import make_demand
 from laps_analytics.synth.planning import (
-    WORLD_POLICY,
-    WORLD_SHARE,
+    SYNTH_POLICY,
+    SYNTH_SHARE,
     network_of,
     settings_of,
     tracks_of,
 )
 from laps_wire.plan import ClassRule, Plan
-from testkit.plan_lake import observed_world
+from testkit.plan_lake import observe_backbone
 
 SEEDS = (1, 2, 3)
 """Of the thirty that the benchmark has; the same relays and tracks."""
@@ -36,12 +36,12 @@ SEEDS = (1, 2, 3)
 
 @cache
 def case(seed: int) -> tuple[Backbone, Network, list[Track]]:
-    world = make_world(seed)
-    return world, network_of(world, share=WORLD_SHARE), tracks_of(make_demand(world))
+    backbone = make_backbone(seed)
+    return backbone, network_of(backbone, share=SYNTH_SHARE), tracks_of(make_demand(backbone))
 
 
 def plan_of(network: Network, policy: Policy, tracks: list[Track], before: Plan | None) -> Plan:
-    return make(
+    return compose_plan(
         network,
         policy,
         tracks,
@@ -57,7 +57,7 @@ def plan_of(network: Network, policy: Policy, tracks: list[Track], before: Plan 
 def planned(seed: int) -> Plan:
     """The plan of a world that obeys all of its policy."""
     _, network, tracks = case(seed)
-    plan = plan_of(network, WORLD_POLICY, tracks, None)
+    plan = plan_of(network, SYNTH_POLICY, tracks, None)
     assert verify(plan, network, tracks) == []
     return plan
 
@@ -65,9 +65,9 @@ def planned(seed: int) -> Plan:
 def with_rules(**changes: object) -> Policy:
     classes: Mapping[str, ClassRule] = {
         name: replace(rule, **changes)  # type: ignore[arg-type]
-        for name, rule in WORLD_POLICY.hard.classes.items()
+        for name, rule in SYNTH_POLICY.hard.classes.items()
     }
-    return replace(WORLD_POLICY, hard=replace(WORLD_POLICY.hard, classes=classes))
+    return replace(SYNTH_POLICY, hard=replace(SYNTH_POLICY.hard, classes=classes))
 
 
 def roomy(network: Network) -> Network:
@@ -86,28 +86,28 @@ def roomy(network: Network) -> Network:
         ("country", with_rules(deny_countries=())),
         ("region", with_rules(via_regions=None)),
         ("disjoint", with_rules(disjoint=False)),
-        ("fan-out", replace(WORLD_POLICY, hard=replace(WORLD_POLICY.hard, max_fanout=1000))),
-        ("capacity", WORLD_POLICY),
-        ("budget", WORLD_POLICY),
+        ("fan-out", replace(SYNTH_POLICY, hard=replace(SYNTH_POLICY.hard, max_fanout=1000))),
+        ("capacity", SYNTH_POLICY),
+        ("budget", SYNTH_POLICY),
     ],
 )
 def test_a_plan_without_a_constraint_violates_it_in_some_world(
     constraint: str, loose: Policy
 ) -> None:
-    hard = replace(WORLD_POLICY.hard, change_budget=20)
+    hard = replace(SYNTH_POLICY.hard, change_budget=20)
     found = set()
     for seed in SEEDS:
-        world, network, tracks = case(seed)
+        backbone, network, tracks = case(seed)
         before = planned(seed)
         if constraint == "budget":
-            later = next_hour(world, tracks)
+            later = next_hour(backbone, tracks)
             dear = network.priced(network.nodes[0].region, 1.5)
             plan = plan_of(dear, loose, later, before)
             judged = verify(replace(plan, constraints=hard), dear, later, previous=before)
         else:
             seen = roomy(network) if constraint == "capacity" else network
             plan = plan_of(seen, loose, tracks, None)
-            judged = verify(replace(plan, constraints=WORLD_POLICY.hard), network, tracks)
+            judged = verify(replace(plan, constraints=SYNTH_POLICY.hard), network, tracks)
         found |= {item.constraint for item in judged}
         if constraint in found:
             return
@@ -115,11 +115,11 @@ def test_a_plan_without_a_constraint_violates_it_in_some_world(
 
 
 def test_the_demo_plans_with_a_second_way_for_gold_and_denied_countries() -> None:
-    setting = make_setting(7, FULL)
-    world, demand = setting.backbone, list(setting.demand)
+    config = make_config(7, FULL)
+    backbone, demand = config.backbone, list(config.demand)
     known = Dimensions(tracks={item.track: TrackFacts(item.scope) for item in demand})
-    seen = observed_world(world, demand)
-    settings = settings_of(world)
+    seen = observe_backbone(backbone, demand)
+    settings = settings_of(backbone)
     found = assemble(seen, settings, known)
     plan = plan_of(found.network, settings.policy, list(found.tracks), None)
     assert verify(plan, found.network, found.tracks) == []
@@ -134,12 +134,12 @@ def test_the_demo_plans_with_a_second_way_for_gold_and_denied_countries() -> Non
     bare = plan_of(found.network, loose, list(found.tracks), None)
     judged = verify(replace(bare, constraints=plan.constraints), found.network, found.tracks)
     assert "country" in {item.constraint for item in judged}
-    assert all(found.network.nodes[i].country == r.country for i, r in enumerate(world.relays))
+    assert all(found.network.nodes[i].country == r.country for i, r in enumerate(backbone.relays))
 
 
 def test_the_next_hour_has_other_tracks() -> None:
-    world, _, tracks = case(1)
-    later = next_hour(world, tracks)
+    backbone, _, tracks = case(1)
+    later = next_hour(backbone, tracks)
     assert len(later) == len(tracks)
     ended = {track.key for track in tracks} - {track.key for track in later}
     begun = {track.key for track in later} - {track.key for track in tracks}

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from laps_analytics.errors import OutputError
-from laps_analytics.synth.config import QUICK, Setting, make_setting
+from laps_analytics.synth.config import QUICK, DatasetConfig, make_config
 from laps_analytics.synth.dataset import Track, Tree
-from laps_analytics.synth.telemetry import WorldFiles, write_after, write_present
+from laps_analytics.synth.telemetry import DatasetFiles, write_after, write_present
 from laps_wire.telemetry import Event, dump_line, load_line
 
 SIZE = replace(QUICK, days=1, step_hours=12)
@@ -23,8 +23,8 @@ SIZE = replace(QUICK, days=1, step_hours=12)
 class Written:
     """A world, and everything in its files."""
 
-    def __init__(self, setting: Setting, files: WorldFiles) -> None:
-        self.setting = setting
+    def __init__(self, config: DatasetConfig, files: DatasetFiles) -> None:
+        self.config = config
         self.files = files
         self.truth = json.loads(files.truth.read_text())
         self.paths = sorted(files.telemetry.glob("*.jsonl")) + sorted(files.late.glob("*.jsonl"))
@@ -43,8 +43,8 @@ class Written:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    setting = make_setting(7, SIZE)
-    return Written(setting, write_present(setting, tmp_path_factory.mktemp("world")))
+    config = make_config(7, SIZE)
+    return Written(config, write_present(config, tmp_path_factory.mktemp("world")))
 
 
 def test_lines_are_those_that_a_relay_writes(world: Written) -> None:
@@ -135,7 +135,7 @@ def test_stamps_of_an_object_fit_to_each_other_but_for_the_clocks(world: Written
         if body.out_peer is not None:
             error = int(skew["amount"]) if event.relay == skew["relay"] else 0
             way = slow[body.track, body.group_id, body.out_peer] - (body.out_us - error)
-            assert way >= world.setting.scene.rtt_us[event.relay, body.out_peer] // 2 - 1
+            assert way >= world.config.dataset.rtt_us[event.relay, body.out_peer] // 2 - 1
             chains += 1
     assert chains > 100
 
@@ -197,12 +197,12 @@ def test_one_file_is_there_twice_and_one_is_late(world: Written) -> None:
 
 def test_dimensions_name_every_track_and_relay(world: Written) -> None:
     plain = tomllib.loads(world.files.dimensions.read_text())
-    assert set(plain["track"]) == {track.track for track in world.setting.scene.tracks}
-    assert set(plain["relay"]) == {relay.node for relay in world.setting.scene.relays}
+    assert set(plain["track"]) == {track.track for track in world.config.dataset.tracks}
+    assert set(plain["relay"]) == {relay.node for relay in world.config.dataset.relays}
 
 
 def test_the_same_seed_is_the_same_world(world: Written, tmp_path: Path) -> None:
-    write_present(make_setting(7, SIZE), tmp_path)
+    write_present(make_config(7, SIZE), tmp_path)
     for path in world.files.telemetry.iterdir():
         assert (tmp_path / "telemetry" / path.name).read_bytes() == path.read_bytes()
     assert (tmp_path / "truth.json").read_bytes() == world.files.truth.read_bytes()
@@ -220,16 +220,16 @@ class OverOne:
 
 
 def test_with_a_plan_relays_say_so_and_carry_less(world: Written, tmp_path: Path) -> None:
-    setting = world.setting
-    via = next(relay.node for relay in setting.scene.relays if relay.kind == "via")
-    files = write_after(setting, OverOne(via), tmp_path, plan=("p-1", 2))
+    config = world.config
+    via = next(relay.node for relay in config.dataset.relays if relay.kind == "via")
+    files = write_after(config, OverOne(via), tmp_path, plan=("p-1", 2))
     events = [
         load_line(line)
         for path in files.telemetry.glob("*.jsonl")
         for line in path.read_text().splitlines()
     ]
     applied = [event for event in events if event.type == "policy.applied"]
-    assert len(applied) == len(setting.scene.relays)
+    assert len(applied) == len(config.dataset.relays)
     assert {event.boot for event in events} == {3}
     copies: dict[str, set[str | None]] = defaultdict(set)
     for event in events:
@@ -237,10 +237,10 @@ def test_with_a_plan_relays_say_so_and_carry_less(world: Written, tmp_path: Path
         if event.type == "hop.stat" and body.in_peer is None:
             copies[body.track].add(body.out_peer)
     assert all(outs <= {via, None} for outs in copies.values())
-    assert min(event.ts_us for event in events) > world.setting.quiet()[1]
+    assert min(event.ts_us for event in events) > world.config.quiet()[1]
 
 
 def test_a_folder_that_cannot_be_written_is_named(world: Written, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="cannot be written"):
-        write_present(world.setting, tmp_path / "file")
+        write_present(world.config, tmp_path / "file")

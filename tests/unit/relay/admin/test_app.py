@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 
 from laps_relay.admin.app import make_app
 from laps_relay.admin.live import MAX_WATCHERS, LiveFeed
-from laps_sdk.edge.views import NamespaceRow
+from laps_sdk.edge.events import NamespaceRow
 from testkit.http import http_client
 from testkit.relay_views import (
     NO_COUNTERS,

@@ -8,7 +8,7 @@ from laps_relay.admin.views import (
     totals,
     track_item,
 )
-from laps_sdk.edge.views import NamespaceRow
+from laps_sdk.edge.events import NamespaceRow
 from laps_wire.moqt.structures import Location
 from testkit.relay_views import (
     NO_COUNTERS,

@@ -371,7 +371,7 @@ def test_who_waits_in_vain_is_told(draft: Any, parameters: Parameters, code: int
     assert rejection(subscriber)[0] == code
     world.advance(10)
     assert calls(world, edge, "unwant") == [TRACK]
-    assert edge.relay.is_wanted(NETWORK, TRACK) is False
+    assert edge.relay.has_receivers(NETWORK, TRACK) is False
 
 
 def test_a_publishers_own_refusal_goes_all_the_way() -> None:

@@ -67,9 +67,9 @@ def test_an_export_to_a_session_that_is_not_there() -> None:
     net.want(1, OTHER)
     (announce,) = relay.announces.live()
     (subscribe,) = relay.subscribes.live()
-    assert not relay._exports.announce(99, announce)
-    assert not relay._exports.subscribe(99, subscribe)
-    assert relay._exports.announce(net.session(1, 2), announce)
+    assert not relay.exports.announce(99, announce)
+    assert not relay.exports.subscribe(99, subscribe)
+    assert relay.exports.announce(net.session(1, 2), announce)
 
 
 def test_a_control_server_has_rules_of_its_own_even_when_it_is_empty() -> None:
@@ -100,10 +100,6 @@ def test_a_control_server_says_what_it_keeps_from_who_announced_it() -> None:
     net.run(3)
     server = net.relays[9]
     (subscribe,) = server.subscribes.live()
-    assert [(peer.node_id, leads) for peer, leads in server._exports.hearers(subscribe)] == [
-        (A, True)
-    ]
     assert [event.reason for event in net.told(9, SubscribeRefused)] == ["no"]
     assert (Answer.REFUSED, SubscribeCode.POLICY) in net.answers(2)
-    assert not server._exports.subscribe(net.session(9, 1), subscribe)
-    assert server._exports._subscribe_goes(net.session(9, 1), subscribe)
+    assert net.relays[1].subscribes.get(subscribe.identity) is None

@@ -143,7 +143,7 @@ def test_what_is_kept_from_all_who_could_serve_it_is_answered(where: int) -> Non
     assert net.answers(3) == [(Answer.ENDED, SubscribeCode.POLICY)]
     net.unwant(3)
     net.run(60)
-    assert len(net.relays[where].withheld) == 0
+    assert len(net.relays[where].export_denied) == 0
 
 
 def test_what_is_kept_back_is_answered_when_somebody_announces_it() -> None:
@@ -206,7 +206,7 @@ def test_a_control_server_answers_what_it_keeps_from_all_who_announced_it() -> N
     net.unwant(3)
     net.unwant(4)
     net.run(60)
-    assert [len(net.relays[number].withheld) for number in servers] == [0, 0]
+    assert [len(net.relays[number].export_denied) for number in servers] == [0, 0]
 
 
 class NotAway(OpenPolicy):

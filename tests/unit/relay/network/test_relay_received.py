@@ -357,9 +357,6 @@ def test_an_answer_passes_a_control_server() -> None:
 
 
 def test_an_answer_does_not_go_round() -> None:
-    net = chain()
-    net.publish(1)
-    net.run()
     passed: list[SubscribeResponse] = []
     respond = NetworkRelay.respond
 
@@ -370,6 +367,9 @@ def test_an_answer_does_not_go_round() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(NetworkRelay, "respond", watch)
+        net = chain()
+        net.publish(1)
+        net.run()
         net.want(3)
         net.run(0.2)
         (answer,) = passed

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from laps_relay.network.events import SubscribeRefused
-from laps_relay.peer_forwarding.forwarding import NetworkFeed
+from laps_relay.peer_forwarding.feed import PlaneFeed
 from laps_relay.policy import OpenPolicy
 from laps_sdk.peering.events import Refusal
 from laps_sdk.upstream.interfaces import Feed
@@ -69,9 +69,9 @@ def test_a_publisher_that_comes_back_has_another_feed_and_nothing_is_left_of_the
     relay, first = net.relays[1], net.feed(1)
     # It ends, and is asked for again before anything else happens.
     relay.interests.pull_ended(net.now, key_of(TRACK), "a pause")
-    relay.interests.reconsider(net.now)
+    relay.interests.set_policy(net.now, relay.policy)
     net.run()
-    second = cast("NetworkFeed", net.feed(1))
+    second = cast("PlaneFeed", net.feed(1))
     assert second is not first
     assert [row.ingress for row in relay.sets.rows()] == [second.ingress]
     net.send(1, b"object")
@@ -95,8 +95,7 @@ def test_what_nodes_say_of_themselves() -> None:
     assert other is not None
     assert (own.node_id, other.node_id, relay.node(NodeId(77))) == (A, D, None)
     assert relay.policy is net.relays[2].policy
-    assert relay.stamp() < relay.stamp()
-    assert relay.replicas(5) == ()
+    assert relay.own.stamp() < relay.own.stamp()
 
 
 def test_without_clients_nothing_is_answered_and_nothing_breaks() -> None:

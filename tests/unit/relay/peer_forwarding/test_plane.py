@@ -11,7 +11,6 @@ from laps_relay.peer_forwarding.forwarding import (
     EgressSet,
     Ingress,
     Outdated,
-    PeerForwarding,
     SetIdle,
 )
 from laps_relay.peer_forwarding.plane import PeerPlane
@@ -26,7 +25,7 @@ from testkit.peer_plane import CONTEXT, KEY, PeerNet, head
 def test_it_is_the_plane_of_the_network() -> None:
     made = PeerPlane(None)
     assert first_of(made.clocks, made.samples_at) is None
-    plane: PeerForwarding = made
+    plane: PeerPlane = made
     assert plane.poll_timeout() is None
     assert plane.poll_notices() == []
     assert plane.entries() == {}

@@ -406,7 +406,7 @@ class PeerPlaneModel(RuleBasedStateMachine):
             self.plane.discard(self.now, session, items)
         assert self.plane.counters().held_bytes == 0
         for known in self.plane._sessions.values():
-            assert (known.streams, known.legs, known.held) == ({}, {}, {})
+            assert (known.streams, known.branches, known.held) == ({}, {}, {})
         for ingress in tuple(self.fib):
             self.plane.remove(self.now, ingress)
         for peer in self.peers.values():

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.peer_forwarding.flow import Leg
 from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress, SetIdle
-from laps_relay.peer_forwarding.state import Entry, Session, State, Target
+from laps_relay.peer_forwarding.state import Branch, Entry, Session, State, Target
 from laps_wire.peering.session import SnsStanding
 from testkit.peer_plane import CONTEXT, KEY, Holder, Peer, PeerNet, head
 
@@ -213,6 +212,6 @@ def test_numbers_and_figures() -> None:
 def test_holders_are_asked_by_the_session() -> None:
     _, session, target = make()
     assert session.hold(1.0, 3, object(), 5) is SnsStanding.UNKNOWN
-    assert session.legs == {}
-    assert Leg.__slots__
+    assert session.branches == {}
+    assert Branch.__slots__
     assert target.session is session

@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 
 from laps_relay.network.subscriptions.discovery import Discovery
 from laps_relay.network.subscriptions.wants import Wants
-from laps_relay.policy.explain import explain
 from laps_relay.policy.facts import Region
 from laps_relay.policy.patterns import NodePattern
-from laps_relay.policy.rule_policy import RulePolicy
+from laps_relay.policy.rule_policy import RulePolicy, explain
 from laps_relay.policy.rules import Fence, Filter, FilterRule, Rules, ServiceClass, TrackRule
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName, Namespace
@@ -102,7 +101,8 @@ def subscribed(region: str) -> SubscribeInfo:
     """What the relay C, which calls its region so, says when its clients want the track."""
     rig = Rig()
     identity = replace(IDENTITY, region=region)
-    wants = Wants(identity, SETTINGS, HASHER, rig, Discovery(identity.node_id, HASHER, rig))
+    discovery = Discovery(identity.node_id, HASHER)
+    wants = Wants(identity, SETTINGS, HASHER, discovery, **rig.wanting())
     wants.want(0.0, TRACK, NO_DATA)
     (entry,) = rig.subscribes.live()
     return replace(entry, source=C.node_id)

@@ -12,7 +12,7 @@ from laps_relay.server.recording import Recording
 from laps_relay.telemetry.names import Names
 from laps_relay.telemetry.telemetry import TelemetrySettings, TelemetryWriter
 from laps_sdk.edge.relay import EdgeRelay
-from laps_sdk.edge.reports import ReportDesk, ReportLimits
+from laps_sdk.edge.reports import PlaybackReports, ReportLimits
 from laps_wire.reports import PlayerReport, encode_reports, hashed_id
 from laps_wire.telemetry import Body, ClientReport, DeliverySample, HopStat
 from testkit.plane import D16, Net, bodies, subgroup
@@ -107,7 +107,7 @@ async def test_reports_wait_for_the_disk_but_not_for_ever(tmp_path: Path) -> Non
 
 
 async def test_what_players_say_stands_beside_what_the_relay_saw(tmp_path: Path) -> None:
-    desk = ReportDesk(ReportLimits(enabled=True))
+    desk = PlaybackReports(ReportLimits(enabled=True))
     net, writer, recording = made(tmp_path, one_in=0, desk=desk)
     net.publisher()
     viewer, silent, other = net.receiver(), net.receiver(), net.session(D16)

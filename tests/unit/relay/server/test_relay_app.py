@@ -402,7 +402,7 @@ def test_a_transport_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.M
     async def test() -> None:
         relay = Relay(loaded(tmp_path))
         monkeypatch.setattr(relay.app.server, "start", missing)
-        with pytest.raises(StartError, match=r"pip install 'laps-relay\[turbo\]'"):
+        with pytest.raises(StartError, match=r'pip install -e "packages/laps-relay\[turbo\]"'):
             await relay.app.start()
 
     in_loop(test)

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from laps_relay.sim import memory
 from laps_relay.sim.figures import Figures
-from laps_relay.sim.runner import Outcome, run_seeds
+from laps_relay.sim.runner import Outcome, peak_memory, program_memory, run_seeds
 
 
 @pytest.fixture
@@ -23,11 +22,11 @@ def outcome(seed: int, relays: int, memory: float) -> Outcome:
 
 def played(seed: int) -> Outcome:
     """What a worker process does, without a network."""
-    before = memory.before_all()
+    before = program_memory()
     held = bytearray(b"x") * (seed * 30 * 1024 * 1024)
     assert held
     return Outcome(
-        seed=seed, topology="t", relays=10, links=9, memory=memory.peak(), program=before
+        seed=seed, topology="t", relays=10, links=9, memory=peak_memory(), program=before
     )
 
 
@@ -53,7 +52,7 @@ def test_workers_say_what_they_needed() -> None:
     figures = Figures.of(run_seeds([1, 2], played, jobs=2))
     assert figures.seeds == 2
     assert figures.grown > 30.0
-    assert memory.before_all() <= memory.peak()
+    assert program_memory() <= peak_memory()
 
 
 @pytest.mark.usefixtures("workers_find_tests")

@@ -79,7 +79,7 @@ async def test_a_relay_that_ends_it(draft: str) -> None:
         peer.do(lambda s: s.accept(asked.request_id))
         await soon(entering)
         peer.do(lambda s: s.cancel(asked.request_id))
-        with pytest.raises(laps_sdk.RequestError, match="demo: the relay ended it"):
+        with pytest.raises(laps_sdk.RequestError, match="demo: the relay ended the request"):
             await soon(anext(names))
 
 
@@ -151,7 +151,7 @@ async def test_a_track_without_a_stream_is_told_all_the_same() -> None:
         added = await soon(anext(tracks))
         assert added.track == VIDEO
         peer.do(lambda s: s.cancel(request_id))
-        with pytest.raises(laps_sdk.RequestError, match="the relay ended it"):
+        with pytest.raises(laps_sdk.RequestError, match="the relay ended the request"):
             await soon(anext(tracks))
 
 

@@ -13,7 +13,7 @@ from laps_wire.moqt.data import FetchHeader, FetchWriter, ObjectHeader, RangeEnd
 from laps_wire.moqt.messages import Fetch, StandaloneFetch
 from laps_wire.moqt.session import RequestCancelled, RequestReceived
 from laps_wire.names import FullTrackName, Namespace
-from testkit.moqt_server import ServerPeer, eventually, hurry, joined, soon
+from testkit.moqt_server import ServerPeer, eventually, hurry, joined, link_of, soon
 
 pytestmark = pytest.mark.anyio
 
@@ -40,8 +40,7 @@ async def test_a_range_arrives_in_order(draft: str) -> None:
         peer.send_fetch(asked.request_id, items)  # type: ignore[arg-type] # a list of both kinds
         got = await soon(task)
         assert [(obj.location, obj.payload) for obj in got] == [((1, 2), b"a"), ((3, 0), b"b")]
-        assert session._hub.link is not None
-        assert not session._hub.link.peer.session.open_requests
+        assert not link_of(session).peer.session.open_requests
 
 
 async def test_objects_may_come_before_the_answer(draft: str) -> None:
@@ -197,8 +196,7 @@ async def test_closing_while_the_rest_is_asked_for(draft: str) -> None:
         await fetch.close()
         accept(second, again)
         await second.expect(RequestCancelled)
-        link = session._hub.link
-        assert link is not None
+        link = link_of(session)
         await eventually(lambda: not link.peer.session.open_requests)
 
 
@@ -208,8 +206,7 @@ async def test_all_has_come_but_the_end_was_lost(draft: str) -> None:
         asked = await peer.request(Fetch)
         accept(peer, asked)
         peer.send_fetch(asked.request_id, [(1, 0, b"a")], fin=False)
-        link = session._hub.link
-        assert link is not None
+        link = link_of(session)
         await eventually(lambda: any(s.collector for s in link.incoming._streams.values()))
         peer.do(lambda s: s.close(SessionCode.INTERNAL_ERROR, "restart"))
         assert [obj.payload for obj in await soon(task)] == [b"a"]
@@ -237,6 +234,5 @@ async def test_the_stream_may_end_before_the_answer(draft: str) -> None:
         await eventually(lambda: fetch._queue.over)
         accept(peer, asked)
         assert [obj.payload for obj in await soon(task)] == [b"a"]
-        link = session._hub.link
-        assert link is not None
+        link = link_of(session)
         assert not link._requests

@@ -16,7 +16,16 @@ from laps_wire.moqt.messages import Subscribe, TrackStatus
 from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.session import SessionLimits, SetupReceived
 from laps_wire.moqt.setup import SetupOptions
-from testkit.moqt_server import FAST, ServerPeer, eventually, hurry, joined, moqt_server, soon
+from testkit.moqt_server import (
+    FAST,
+    ServerPeer,
+    eventually,
+    hurry,
+    joined,
+    link_of,
+    moqt_server,
+    soon,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -184,8 +193,7 @@ async def test_streams_that_nobody_asked_for_are_refused(
     monkeypatch.setattr(incoming, "MAX_EARLY_STREAMS", 2)
     monkeypatch.setattr(incoming, "MAX_EARLY_DATAGRAMS", 1)
     async with joined(draft) as (session, peer, _):
-        link = session._hub.link
-        assert link is not None
+        link = link_of(session)
         first, writer = peer.stream(SubgroupHeader(99, 0))
         await eventually(lambda: len(link.incoming._early) == 1)
         first.write(writer.object(0, b"more"))

@@ -33,7 +33,7 @@ from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.session import RequestCancelled
 from laps_wire.moqt.structures import SubscriptionFilter
 from laps_wire.names import FullTrackName
-from testkit.moqt_server import ServerPeer, eventually, hurry, joined, soon
+from testkit.moqt_server import ServerPeer, eventually, hurry, joined, link_of, soon
 
 pytestmark = pytest.mark.anyio
 
@@ -370,8 +370,7 @@ async def test_early_streams_and_datagrams_wait_for_their_alias(draft: str) -> N
         asked = await peer.request(Subscribe)
         peer.send_group(ALIAS, 0, [b"a"])
         peer.send_datagram(ALIAS, 1, 0, b"b")
-        link = session._hub.link
-        assert link is not None
+        link = link_of(session)
         await eventually(lambda: bool(link.incoming._early) and bool(link.incoming._datagrams))
         peer.do(lambda s: s.accept_subscribe(asked.request_id, ALIAS))
         subscription = await soon(task)
@@ -528,8 +527,7 @@ async def test_the_next_publisher_is_followed(draft: str) -> None:
         peer.do(lambda s: s.accept_subscribe(asked.request_id, ALIAS + 1))
         peer.send_group(ALIAS + 1, 9, [b"b"])
         assert await take(subscription, 1) == [b"b"]
-        link = session._hub.link
-        assert link is not None
+        link = link_of(session)
         assert list(link.incoming._subscriptions) == [ALIAS + 1]
         done(peer, asked.request_id, 1)
         assert await rest(subscription) == []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from laps_sdk.edge.context import Asked
 from laps_sdk.edge.settings import EdgeSettings
+from laps_sdk.edge.state import RequestOutcome
 from laps_wire.moqt.codepoints import RequestErrorCode, SubscribeOptions
 from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.session.config import SessionLimits
@@ -102,14 +102,16 @@ def test_the_relay_has_as_many_subscriptions_as_it_can(draft: Draft) -> None:
 def test_commands_to_who_is_gone_or_not_there_yet() -> None:
     net = EdgeNet()
     peer = net.connect(Draft.D18, settle=False)
-    context = net.relay._context
-    client = context.clients[peer.id]
-    assert context.ask(client, print, client.wire.track_status, TRACK) == Asked(None)
+    state = net.relay._state
+    client = state.clients[peer.id]
+    assert state.request(client, print, client.wire.track_status, TRACK) == RequestOutcome(None)
     net.settle()
-    assert not context.tell(client, client.wire.accept, 77)
-    assert context.ask(client, print, client.wire.update, 77, Parameters()) == Asked(None)
+    assert not state.command(client, client.wire.accept, 77)
+    assert state.request(client, print, client.wire.update, 77, Parameters()) == RequestOutcome(
+        None
+    )
     net.lose(peer)
-    assert not context.tell(client, client.wire.close)
+    assert not state.command(client, client.wire.close)
     assert net.relay.poll_dirty() == []
 
 
@@ -120,7 +122,7 @@ def test_how_much_may_wait() -> None:
     net.settle()
     for name in "abc":
         net.subscriber(Draft.D16, track_of(name))
-    client = net.relay._context.clients[publisher.id]
+    client = net.relay._state.clients[publisher.id]
     assert len(client.blocked) == 1
     assert len(client.feeds) == 2
     net.advance(30.0)

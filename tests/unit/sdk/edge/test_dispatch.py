@@ -8,7 +8,7 @@ import pytest
 
 from laps_sdk.edge.authorization import Action, Decision
 from laps_sdk.edge.events import RequestDenied, SessionClosed, SessionLeaving, SessionOpened
-from laps_sdk.edge.reports import ReportDesk, ReportLimits
+from laps_sdk.edge.reports import PlaybackReports, ReportLimits
 from laps_sdk.edge.settings import EdgeSettings
 from laps_wire.moqt.codepoints import RequestErrorCode, SubscribeOptions
 from laps_wire.moqt.messages import (
@@ -236,7 +236,7 @@ def test_an_update_that_the_session_refuses_ends_the_request() -> None:
     peer.session.update(second, overlap)
     net.settle()
     assert len(peer.take(UpdateRejected)) == 1
-    assert len(net.relay._context.watches) == 1
+    assert len(net.relay._state.watches) == 1
 
 
 @both
@@ -246,16 +246,14 @@ def test_a_token_that_cannot_be_read_ends_a_subscription(draft: Draft) -> None:
     peer = net.subscriber(draft)
     listener = net.announcer(draft)
     for client, request in ((peer, peer.request), (publisher, publisher.request)):
-        wire = net.relay._context.clients[client.id]
         refused = RequestRefused(
             request_id=request, message=RequestUpdate(99), error_code=4, reason="bad token"
         )
-        net.relay._dispatch.event(net.now, wire, refused)
-    wire = net.relay._context.clients[listener.id]
+        net.relay.handle_session_event(net.now, client.id, refused)
     refused = RequestRefused(
         request_id=listener.request, message=RequestUpdate(99), error_code=4, reason="bad token"
     )
-    net.relay._dispatch.event(net.now, wire, refused)
+    net.relay.handle_session_event(net.now, listener.id, refused)
     net.settle()
     assert len(peer.take(PublishEnded)) == 1
     assert net.plane.ingress == {}
@@ -281,7 +279,7 @@ def test_goaway_of_a_client(draft: Draft) -> None:
 def test_nothing_reaches_a_session_that_is_closed(draft: Draft) -> None:
     net = EdgeNet()
     peer = net.connect(draft)
-    net.relay._context.clients[peer.id].closed = True
+    net.relay._state.clients[peer.id].closed = True
     peer.session.subscribe(TRACK)
     net.settle()
     assert net.relay.subscriptions() == []
@@ -309,7 +307,7 @@ def test_who_allows_one_request_at_a_time_gets_one_tried() -> None:
     """Each MAX_REQUEST_ID would try all that wait, and turn their order around."""
     net = EdgeNet()
     peer = net.connect(Draft.D16)
-    client = net.relay._context.clients[peer.id]
+    client = net.relay._state.clients[peer.id]
     tried: list[int] = []
     allowed = 0
 
@@ -324,7 +322,7 @@ def test_who_allows_one_request_at_a_time_gets_one_tried() -> None:
     client.blocked.extend(request(number) for number in range(1000))
     for allowed in (2, 4):
         event = RequestsAllowed(max_request_id=allowed)
-        net.relay._dispatch.event(net.now, client, event)
+        net.relay.handle_session_event(net.now, peer.id, event)
     assert tried == [0, 1, 2, 2, 3, 4]
     assert len(client.blocked) == 996
 
@@ -332,9 +330,8 @@ def test_who_allows_one_request_at_a_time_gets_one_tried() -> None:
 def test_a_track_status_cannot_be_updated() -> None:
     net = EdgeNet()
     peer = net.connect(Draft.D18)
-    context = net.relay._context
     event = UpdateReceived(request_id=0, update_id=2, message=RequestUpdate(2))
-    net.relay._dispatch.event(net.now, context.clients[peer.id], event)
+    net.relay.handle_session_event(net.now, peer.id, event)
     assert not peer.gone
 
 
@@ -345,16 +342,16 @@ def test_a_track_status_cannot_be_updated() -> None:
 def test_who_may_stay_after_goaway_is_not_told_again(draft: Draft) -> None:
     net = EdgeNet()
     peer = net.connect(draft)
-    client = net.relay._context.clients[peer.id]
-    dispatch = net.relay._dispatch
-    dispatch.let_stay(client)  # nobody has sent it away
-    assert dispatch.goaway(net.now, client, "moqt://other.example")
-    assert not dispatch.goaway(net.now, client)
-    dispatch.let_stay(client)
+    relay = net.relay
+    relay.resume(all_stay=True)  # nobody has sent it away
+    places = {peer.id: "moqt://other.example"}
+    assert relay.redirect(net.now, places) == 1
+    assert relay.redirect(net.now, places) == 0
+    relay.resume(all_stay=True)
     net.settle()
     net.advance(60.0)
     assert not peer.gone
-    assert dispatch.goaway(net.now, client)
+    relay.drain(net.now)
     net.settle()
     (told,) = peer.take(GoawayReceived)
     assert told.message.new_session_uri == "moqt://other.example"
@@ -433,8 +430,8 @@ def test_a_subscriber_refuses_an_update(draft: Draft) -> None:
 # Reports of players
 
 
-def reporting(*, authorizer: RuleBook | None = None) -> tuple[EdgeNet, ReportDesk]:
-    desk = ReportDesk(ReportLimits(enabled=True))
+def reporting(*, authorizer: RuleBook | None = None) -> tuple[EdgeNet, PlaybackReports]:
+    desk = PlaybackReports(ReportLimits(enabled=True))
     return EdgeNet(desk=desk, authorizer=authorizer), desk
 
 

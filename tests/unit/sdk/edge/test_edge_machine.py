@@ -351,11 +351,11 @@ class Edge(RuleBasedStateMachine):
 
     @invariant()
     def the_plane_is_as_the_tables_say(self) -> None:
-        context = self.net.relay._context
+        relay = self.net.relay
         plane = self.net.plane
         receivers = {
             receiver.subscription: receiver
-            for track in context.tracks.by_number.values()
+            for track in relay._tracks.by_number.values()
             for receiver in track.receivers.values()
         }
         established = {key for key, item in receivers.items() if item.stage is Stage.ESTABLISHED}
@@ -365,23 +365,23 @@ class Edge(RuleBasedStateMachine):
             assert entry.forward == receivers[key].forward
         feeding = {
             (client.id, source.alias): source.track.number
-            for client in context.clients.values()
+            for client in relay._state.clients.values()
             for source in client.feeds
             if source.stage is not Stage.PENDING
         }
         assert {key: item[0] for key, item in plane.ingress.items()} == feeding
-        installed = {n for n, track in context.tracks.by_number.items() if track.installed}
+        installed = {n for n, track in relay._tracks.by_number.items() if track.installed}
         assert set(plane.tracks) == installed
         assert set(plane.ranked) == {
-            n for n, track in context.tracks.by_number.items() if track.ranked and track.installed
+            n for n, track in relay._tracks.by_number.items() if track.ranked and track.installed
         }
 
     @invariant()
     def caps_hold_and_counts_are_right(self) -> None:
-        context = self.net.relay._context
-        assert len(context.tracks.by_number) <= SETTINGS.max_tracks
-        count = sum(len(track.receivers) for track in context.tracks.by_number.values())
-        assert context.subscriptions == count <= SETTINGS.max_subscriptions
+        relay = self.net.relay
+        assert len(relay._tracks.by_number) <= SETTINGS.max_tracks
+        count = sum(len(track.receivers) for track in relay._tracks.by_number.values())
+        assert relay._state.subscriptions == count <= SETTINGS.max_subscriptions
         for row in self.net.relay.sessions():
             assert 0 <= row.subscriptions <= SETTINGS.session_subscriptions
             assert 0 <= row.publishes <= SETTINGS.session_publishes
@@ -393,8 +393,8 @@ class Edge(RuleBasedStateMachine):
     @invariant()
     def records_and_sessions_agree(self) -> None:
         """What the relay keeps for a session is open there, and the other way round."""
-        context = self.net.relay._context
-        for client in context.clients.values():
+        relay = self.net.relay
+        for client in relay._state.clients.values():
             wire = client.wire
             for request_id in client.requests:
                 assert wire.request_state(request_id) is not None, client.requests[request_id]
@@ -431,16 +431,16 @@ class Edge(RuleBasedStateMachine):
         for peer in list(net.peers.values()):
             net.leave(peer)
         net.advance(100.0)
-        context = net.relay._context
-        assert not context.clients
-        assert not context.tracks.by_number
-        assert not context.tracks.by_name
-        assert not context.tracks.stale
-        assert len(context.tracks.tree) == 0
-        assert len(context.offers) == 0
-        assert len(context.watches) == 0
-        assert context.subscriptions == 0
-        assert len(context.timers) == 0
+        relay = net.relay
+        assert not relay._state.clients
+        assert not relay._tracks.by_number
+        assert not relay._tracks.by_name
+        assert not relay._tracks.stale
+        assert len(relay._tracks.tree) == 0
+        assert len(relay._state.offers) == 0
+        assert len(relay._state.watches) == 0
+        assert relay._state.subscriptions == 0
+        assert len(relay._state.timers) == 0
         plane = net.plane
         assert not plane.sessions
         assert not plane.tracks

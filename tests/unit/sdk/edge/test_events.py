@@ -18,8 +18,3 @@ def test_events_are_frozen_and_hold_no_secret(event: type) -> None:
     for field in fields(event):
         assert "token" not in field.name
         assert field.type != "bytes"
-
-
-def test_all_of_them_are_named() -> None:
-    names = {event.__name__ for event in get_args(module.RelayEvent)}
-    assert names | {"RelayEvent"} == set(module.__all__)

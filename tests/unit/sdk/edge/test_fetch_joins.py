@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from laps_sdk.edge.events import FetchRelayed
-from laps_sdk.edge.fetch_joins import PATIENCE
 from laps_sdk.edge.settings import EdgeSettings
+from laps_sdk.edge.tracks import JOIN_PATIENCE
 from laps_sdk.forwarding.interfaces import Subscription, UpstreamEnded
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.moqt.messages import StandaloneFetch
@@ -123,7 +123,7 @@ def test_a_wait_that_is_too_long_ends_with_a_fetch_of_its_own() -> None:
     publisher.session.accept_fetch(asked.request_id, Location(4, 6))
     net.settle()
     first.one(RequestAccepted)
-    net.advance(PATIENCE)
+    net.advance(JOIN_PATIENCE)
     again = publisher.one(RequestReceived)
     publisher.session.accept_fetch(again.request_id, Location(4, 6))
     net.settle()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from laps_sdk.edge.events import FetchFailed, FetchRelayed, FetchServed
-from laps_sdk.edge.fetch_joins import PATIENCE
 from laps_sdk.edge.settings import EdgeSettings
+from laps_sdk.edge.tracks import JOIN_PATIENCE
 from laps_sdk.forwarding.interfaces import (
     FetchEnded,
     FetchRange,
@@ -556,7 +556,7 @@ def test_a_second_one_waits_for_the_first_but_not_for_long() -> None:
     for peer in (first, second):
         fetch(net, peer)
     asked = asked_of(publisher)  # once
-    net.advance(PATIENCE)
+    net.advance(JOIN_PATIENCE)
     again = asked_of(publisher)
     fetch(net, third)
     publisher.session.reject(asked.request_id, 0x10, "not here")

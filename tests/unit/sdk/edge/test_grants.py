@@ -6,7 +6,7 @@ import pytest
 
 from laps_sdk.edge.authorization import Action, Decision
 from laps_sdk.edge.events import RequestDenied, SessionOpened
-from laps_sdk.edge.reports import ReportDesk, ReportLimits
+from laps_sdk.edge.reports import PlaybackReports, ReportLimits
 from laps_sdk.forwarding.interfaces import Subscription
 from laps_wire.moqt.codepoints import (
     PUBLISH_DONE_CODES,
@@ -373,12 +373,12 @@ def test_what_the_relay_asked_for_itself_needs_no_grant(draft: Draft) -> None:
     net.relay.reauthorize(net.now)
     net.settle()
     assert len(publisher.take(RequestReceived)) == 3
-    grants = net.relay._context.grants
-    for record in list(net.relay._context.clients[publisher.id].requests.values()):
+    grants = net.relay._admission
+    for record in list(net.relay._state.clients[publisher.id].requests.values()):
         grants.hold(record)
         if record.grant is None:
             assert grants.renew(net.now, record, 99, ())
-    assert net.relay._context.clients[publisher.id].requests
+    assert net.relay._state.clients[publisher.id].requests
 
 
 @both
@@ -445,7 +445,7 @@ def test_policy_keeps_a_track_from_everybody_here_whoever_publishes_it(draft: Dr
 @both
 def test_reports_end_with_their_grant(draft: Draft) -> None:
     book = RuleBook()
-    net = EdgeNet(authorizer=book, desk=ReportDesk(ReportLimits(enabled=True)))
+    net = EdgeNet(authorizer=book, desk=PlaybackReports(ReportLimits(enabled=True)))
     player = net.publisher(draft, FullTrackName(REPORTS, b"p"))
     book.rules[Action.PUBLISH] = NO
     net.relay.reauthorize(net.now)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from laps_sdk.edge.authorization import Action, Decision
+from laps_sdk.edge.authorization import Action, Decision, Grant
 from laps_sdk.edge.events import PublisherAdded, ReportsRefused, TrackAdded
-from laps_sdk.edge.records import Grant
-from laps_sdk.edge.reports import ReportDesk, ReportLimits
+from laps_sdk.edge.reports import PlaybackReports, ReportLimits
 from laps_sdk.edge.settings import EdgeSettings
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.moqt.messages import Publish, StandaloneFetch
@@ -30,8 +29,8 @@ SAID = encode_reports([PlayerReport(at_ms=1, session="s", state="p")])
 
 def scene(
     *, enabled: bool = True, authorizer: RuleBook | None = None, **settings: int
-) -> tuple[EdgeNet, ReportDesk]:
-    desk = ReportDesk(ReportLimits(enabled=enabled))
+) -> tuple[EdgeNet, PlaybackReports]:
+    desk = PlaybackReports(ReportLimits(enabled=enabled))
     edge = EdgeSettings(**settings)  # type: ignore[arg-type]
     return EdgeNet(desk=desk, authorizer=authorizer, settings=edge), desk
 
@@ -154,11 +153,11 @@ def test_a_player_that_is_gone_before_the_answer() -> None:
     player.session.publish_done(player.request, 2, 0)
     net.settle()
     net.advance(10.0)
-    client = net.relay._context.clients[player.id]
+    client = net.relay._state.clients[player.id]
     client.closed = True
     message = Publish(request_id=2, track=PLAYER, track_alias=6)
     grant = Grant(action=Action.PUBLISH, namespace=NAMESPACE, name=b"p", tokens=(), expires=None)
-    net.relay._context.intakes.published(net.now, client, message, grant)
+    net.relay._reports.publish_received(net.now, client, message, grant)
     assert net.plane.intakes == {}
     assert desk.open(net.now, player.id) is None
 

@@ -246,7 +246,7 @@ def test_updates(draft: Draft) -> None:
     net.settle()
     assert entry_of(net, peer).forward
     # Where a joining FETCH ends moves with the Forward State in draft 18 alone (18: 5.1).
-    record = net.relay._context.clients[peer.id].requests[peer.request]
+    record = net.relay._state.clients[peer.id].requests[peer.request]
     assert record.joining == (Location(6, 0) if draft is Draft.D18 else None)  # type: ignore[union-attr]  # a receiver
 
 
@@ -270,7 +270,7 @@ def test_an_update_before_the_answer() -> None:
     net = EdgeNet()
     publisher = net.announcer(Draft.D18)
     peer = net.subscriber(Draft.D18)
-    receiver = net.relay._context.clients[peer.id].requests[peer.request]
+    receiver = net.relay._state.clients[peer.id].requests[peer.request]
     core = peer.wire._core
     request = core.requests.get(peer.request)
     assert request is not None
@@ -472,7 +472,7 @@ def test_a_subscription_of_ones_own_track(draft: Draft) -> None:
     request = peer.session.subscribe(TRACK)
     net.settle()
     assert net.plane.receivers(TRACK) == [peer.id]
-    receiver = net.relay._context.clients[peer.id].requests[request]
+    receiver = net.relay._state.clients[peer.id].requests[request]
     assert receiver.stage is Stage.ESTABLISHED  # type: ignore[union-attr]  # a receiver
 
 

@@ -12,7 +12,7 @@ from laps_sdk.edge.events import (
     SessionLeaving,
     SessionOpened,
 )
-from laps_sdk.edge.reports import ReportDesk, ReportLimits
+from laps_sdk.edge.reports import PlaybackReports, ReportLimits
 from laps_sdk.edge.settings import EdgeSettings
 from laps_sdk.forwarding.interfaces import (
     FetchEnded,
@@ -434,7 +434,7 @@ def test_tracks_of_the_network_are_shown_as_such() -> None:
 
 @pytest.mark.parametrize("done", [True, False])
 def test_what_a_player_said_outlives_its_session(done: bool) -> None:
-    desk = ReportDesk(ReportLimits(enabled=True))
+    desk = PlaybackReports(ReportLimits(enabled=True))
     net = EdgeNet(desk=desk)
     player = net.publisher(Draft.D18, FullTrackName(REPORTS, b"p"))
     desk.take(net.now, player.id, encode_reports([PlayerReport(at_ms=1, session="s")]))

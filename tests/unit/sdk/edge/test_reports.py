@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_sdk.edge.reports import PlayerWindow, Refused, ReportDesk, ReportLimits
+from laps_sdk.edge.reports import PlaybackReports, PlayerWindow, Refused, ReportLimits
 from laps_wire.names import Namespace
 from laps_wire.reports import PlayerReport, encode_reports
 
@@ -19,19 +19,19 @@ def said(**values: Any) -> bytes:
     return encode_reports([PlayerReport(**{"at_ms": 1, "session": "s", **values})])
 
 
-def desk(limits: ReportLimits = ON, *sessions: int) -> ReportDesk:
-    made = ReportDesk(limits)
+def desk(limits: ReportLimits = ON, *sessions: int) -> PlaybackReports:
+    made = PlaybackReports(limits)
     for session in sessions or (1,):
         assert made.open(100.0, session) is None
     return made
 
 
-def window(made: ReportDesk, now: float = 110.0) -> PlayerWindow:
+def window(made: PlaybackReports, now: float = 110.0) -> PlayerWindow:
     (found,) = made.take_windows(now)
     return found
 
 
-def refused(made: ReportDesk) -> list[tuple[str, int]]:
+def refused(made: PlaybackReports) -> list[tuple[str, int]]:
     return [(each.kind, each.times) for each in made.poll_refused()]
 
 
@@ -170,7 +170,7 @@ def test_a_flood_is_limited_and_others_do_not_notice() -> None:
 
 
 def test_who_may_report() -> None:
-    made = ReportDesk(ReportLimits(namespace=Namespace.of(b"x")))
+    made = PlaybackReports(ReportLimits(namespace=Namespace.of(b"x")))
     assert made.open(1.0, 1) == "this relay takes no reports"
     made = desk()
     assert made.open(101.0, 1) == "a session has one track of reports"

@@ -133,7 +133,7 @@ def test_a_listener_that_stops(draft: Draft) -> None:
     net.announcer(draft)
     assert peer.take(NamespaceAdvertised) == []
     assert len(net.found(PrefixGone)) == 1
-    assert len(net.relay._context.watches) == 0
+    assert len(net.relay._state.watches) == 0
 
 
 def test_draft_16_can_ask_for_both() -> None:
@@ -223,7 +223,7 @@ def test_updates_with_tokens(draft: Draft) -> None:
         assert client.one(UpdateRejected).message.error_code == RequestErrorCode.UNAUTHORIZED
     # In draft 18 that is the end of the request.
     left = 1 if draft is Draft.D16 else 0
-    assert len(net.relay.namespaces()) == len(net.relay._context.watches) == left
+    assert len(net.relay.namespaces()) == len(net.relay._state.watches) == left
 
 
 def test_a_new_prefix_must_be_allowed() -> None:
@@ -234,7 +234,7 @@ def test_a_new_prefix_must_be_allowed() -> None:
     peer.session.update(peer.request, Parameters(track_namespace_prefix=Namespace.of(b"b")))
     net.settle()
     assert peer.one(UpdateRejected).message.error_code == RequestErrorCode.UNAUTHORIZED
-    assert len(net.relay._context.watches) == 0
+    assert len(net.relay._state.watches) == 0
 
 
 # Pushed tracks
@@ -567,12 +567,12 @@ def test_who_waits_for_a_namespace(draft: Draft) -> None:
 def test_requests_that_are_over_already() -> None:
     net = EdgeNet()
     peer = net.connect(Draft.D18)
-    client = net.relay._context.clients[peer.id]
-    grant, _ = net.relay._context.grants.request(
+    client = net.relay._state.clients[peer.id]
+    grant, _ = net.relay._admission.request(
         net.now, client, Action.SUBSCRIBE_NAMESPACE, NAMESPACE, None, ()
     )
-    spaces = net.relay._context.spaces
-    spaces.publish(net.now, client, PublishNamespace(0, NAMESPACE), grant)
-    spaces.watch(net.now, client, SubscribeTracks(2, NAMESPACE), grant)
+    namespaces = net.relay._namespaces
+    namespaces.publish_namespace_received(net.now, client, PublishNamespace(0, NAMESPACE), grant)
+    namespaces.subscribe_namespace_received(net.now, client, SubscribeTracks(2, NAMESPACE), grant)
     assert net.relay.namespaces() == []
-    assert len(net.relay._context.watches) == 0
+    assert len(net.relay._state.watches) == 0

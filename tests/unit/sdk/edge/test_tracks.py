@@ -127,18 +127,18 @@ def test_caches_make_room(draft: Draft) -> None:
 def test_of_two_caches_the_newer_stays(draft: Draft) -> None:
     net = EdgeNet()
     older = leave_a_cache(net, draft)
-    newer = net.relay._context.tracks.open(net.now, TRACK)
+    newer = net.relay._tracks.open(net.now, TRACK)
     assert newer is not None
-    net.relay._context.tracks.install(newer)
-    net.relay._context.tracks.install(newer)
+    net.relay._tracks.install(newer)
+    net.relay._tracks.install(newer)
     net.plane.cached[newer.number] = 1
-    net.relay._context.tracks.settle(net.now, newer)
+    net.relay._tracks.settle(net.now, newer)
     assert list(net.plane.tracks) == [newer.number] != [older]
     # Settling, or forgetting, what is over does nothing.
-    net.relay._context.tracks.settle(net.now, newer)
-    net.relay._context.tracks.forget(net.now, newer)
-    net.relay._context.tracks.forget(net.now, newer)
-    net.relay._context.tracks.settle(net.now, newer)
+    net.relay._tracks.settle(net.now, newer)
+    net.relay._tracks.forget(net.now, newer)
+    net.relay._tracks.forget(net.now, newer)
+    net.relay._tracks.settle(net.now, newer)
     assert net.plane.tracks == {}
 
 
@@ -169,7 +169,7 @@ def test_the_largest_location(draft: Draft) -> None:
 def test_no_room(draft: Draft) -> None:
     net = EdgeNet(settings=EdgeSettings(max_tracks=1))
     net.publisher(draft)
-    tracks = net.relay._context.tracks
+    tracks = net.relay._tracks
     assert tracks.open(net.now, track_of("other")) is None
     assert tracks.get(1) is tracks.known(TRACK) is tracks.open(net.now, TRACK)
     assert tracks.get(2) is None

@@ -122,16 +122,16 @@ def test_a_track_that_it_refused_is_asked_for_again(net: EdgeNet, network: Upstr
     network.asked()
     network.refuse()
     assert not waiting.take(RequestRejected)
-    assert net.relay.is_wanted(900, TRACK)
-    net.relay.ask_again(net.now, 900, TRACK)
+    assert net.relay.has_receivers(900, TRACK)
+    net.relay.subscribe_again(net.now, 900, TRACK)
     assert network.asked() == [TRACK]
     network.accept()
     waiting.one(RequestAccepted)
     # Nothing to ask for, or nobody to ask.
-    net.relay.ask_again(net.now, 900, track_of("unknown"))
-    net.relay.ask_again(net.now, 901, TRACK)
-    assert not net.relay.is_wanted(900, track_of("unknown"))
-    assert not net.relay.is_wanted(901, TRACK)
+    net.relay.subscribe_again(net.now, 900, track_of("unknown"))
+    net.relay.subscribe_again(net.now, 901, TRACK)
+    assert not net.relay.has_receivers(900, track_of("unknown"))
+    assert not net.relay.has_receivers(901, TRACK)
     assert network.asked() == []
 
 
@@ -141,7 +141,7 @@ def test_a_refusal_is_forgotten_with_the_last_receiver(net: EdgeNet, network: Up
     network.asked()
     network.refuse()
     net.leave(subscriber)
-    assert not net.relay.is_wanted(900, TRACK)
+    assert not net.relay.has_receivers(900, TRACK)
     net.subscriber(D18)
     assert network.asked() == [TRACK]
 

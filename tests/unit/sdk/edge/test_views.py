@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laps_sdk.edge.authorization import Decision
-from laps_sdk.edge.views import NamespaceRow, SessionRow, SubscriptionRow, TrackRow
+from laps_sdk.edge.events import NamespaceRow, SessionRow, SubscriptionRow, TrackRow
 from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.structures import Location, Token
 from laps_wire.moqt.versions import Draft

@@ -95,6 +95,15 @@ def test_who_is_not_there_is_not_known() -> None:
         a.peers.wire(99)
 
 
+def test_sets_of_a_session_can_be_read_before_its_handshake_is_over() -> None:
+    net = Net()
+    a, b = net.node(10), net.node(20)
+    net.connect(a, b)
+    assert a.peers.sessions_of(B) == ()
+    (state,) = a.peers.forwarding_states()
+    assert (len(state.sender), len(state.receiver), len(state.unknown)) == (0, 0, 0)
+
+
 def test_what_the_shell_may_not_do() -> None:
     net, a, _, ours, _ = pair()
     with pytest.raises(StateError, match="no peering protocol"):

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import aioquic.quic.logger
 import pytest
+import qh3.quic.logger
 from hypothesis import given
 from hypothesis import strategies as st
 
 from laps_sdk.errors import TransportError
+from laps_sdk.quic import library
 from laps_sdk.quic.engine import Burst, Tls
-from laps_sdk.quic.library import bursts_of, explain, long_header_ids
+from laps_sdk.quic.library import bounded_traces, bursts_of, explain, long_header_ids
 from laps_sdk.quic.tls import CertificateError, dev_certificate
 from testkit.certs import certificates
 from testkit.engines import ENGINES, Link, make_engine
@@ -151,3 +155,12 @@ def test_what_errors_mean(
 
 def test_no_protocols_at_all() -> None:
     assert explain(0x178, "", True, True, ()).endswith("we offered none")
+
+
+@pytest.mark.parametrize("logger", [aioquic.quic.logger, qh3.quic.logger])
+def test_a_trace_keeps_its_newest_events(logger: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "MAX_EVENTS", 3)
+    trace: Any = bounded_traces(logger.QuicLoggerTrace)(True, b"\x01")
+    for number in range(5):
+        trace.log_event(category="test", event=str(number), data={})
+    assert [event["name"] for event in trace.to_dict()["events"]] == ["test:2", "test:3", "test:4"]

@@ -14,7 +14,7 @@ from testkit.engines import Link, make_engine
 class Recorded:
     """A trace with nothing in it."""
 
-    def __init__(self, *, is_client: bool, odcid: bytes) -> None:
+    def __init__(self, is_client: bool, odcid: bytes) -> None:
         self._role = "client" if is_client else "server"
         self._odcid = odcid
 

@@ -1,4 +1,16 @@
-"""The ``laps-analytics`` command: the list of its commands, and ``laps-analytics version``."""
+"""The ``laps-analytics`` command: one module for each group of subcommands.
+
+::
+
+    main -> app -+-> demo                          a synthetic network from telemetry to plan
+                 +-> ingest, retain                telemetry into a lake; old days out of it
+                 +-> build, bill, sql, report      gold tables, and what they answer
+                 +-> plan, explain, diff, what-if  plans: plan.py, plan_common.py, plan_measure.py,
+                                                   plan_output.py
+
+``common`` has the options that several commands share. :func:`main` turns an
+:class:`AnalyticsError` into one line on standard error and an exit code. Nothing imports this room.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +31,7 @@ from laps_analytics.cli.demo import demo
 from laps_analytics.cli.ingest import ingest_files, retain_days
 from laps_analytics.cli.plan import plan_app, show_diff, show_explanation, show_what_if
 from laps_analytics.cli.report import report
-from laps_analytics.cli.sql import ask
+from laps_analytics.cli.sql import run_sql
 from laps_analytics.errors import AnalyticsError
 from laps_analytics.spark.launch import fault_of_workers
 from laps_wire.telemetry.schema import VERSION
@@ -30,7 +42,7 @@ __all__ = ["app", "main", "show_version"]
 def show_version(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Show the versions of this package, of Spark, and of the telemetry that it reads."""
+    """Show the versions of laps-analytics, laps-wire, PySpark and the telemetry schema."""
     rows = {name: _of(name) for name in ("laps-analytics", "laps-wire", "pyspark")}
     rows["telemetry"] = VERSION
     if as_json:
@@ -57,7 +69,7 @@ app.command("demo")(demo)
 app.command("report")(report)
 app.command("version")(show_version)
 app.command("ingest")(ingest_files)
-app.command("sql")(ask)
+app.command("sql")(run_sql)
 app.add_typer(plan_app, name="plan")
 app.command("explain")(show_explanation)
 app.command("diff")(show_diff)
@@ -68,7 +80,7 @@ app.command("retain")(retain_days)
 
 
 def main() -> None:
-    """Run the command; an error that we foresaw is one line and an exit code."""
+    """Run the command; print an :class:`AnalyticsError` as one line and exit with its code."""
     # PySpark gives times in the zone of the process, whatever the session's is.
     os.environ["TZ"] = "UTC"
     time.tzset()

@@ -1,4 +1,4 @@
-"""``laps-analytics bill``."""
+"""The command ``laps-analytics bill``."""
 
 from __future__ import annotations
 
@@ -22,41 +22,41 @@ from laps_analytics.lake import Lake
 if TYPE_CHECKING:
     from laps_analytics.report.gold import Gold
 
-__all__ = ["Heard", "heard_of", "require_equal", "show_bill"]
+__all__ = ["TelemetryCoverage", "coverage_of", "require_equal", "show_bill"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
-    """How much of a day's telemetry is there. What is missing was not billed."""
+class TelemetryCoverage:
+    """How much of a day's telemetry arrived. A bill does not count missing events."""
 
     dt: str
     expected: int
-    """Events that relays numbered; none if nobody ever checked."""
+    """Events by the sequence numbers of the relays; 0 if no check ran for the day."""
     missing: int
-    """Of these, how many did not come."""
+    """Expected events that did not arrive."""
     silent: int
-    """Hours of relays that wrote nothing, though peers measured them."""
+    """Hours in which a relay wrote nothing although peers measured it."""
 
     @property
     def provisional(self) -> bool:
-        """Whether the bill of the day may still grow."""
+        """Whether missing telemetry may still change the bill of the day."""
         return self.missing > 0 or self.silent > 0 or self.expected == 0
 
     @property
-    def words(self) -> str:
-        """What is missing, for people."""
+    def description(self) -> str:
+        """The missing telemetry as text."""
         if self.expected == 0:
             return "not checked"
-        said = []
+        parts = []
         if self.missing:
-            said.append(f"{self.missing:,} events missing ({self.missing / self.expected:.2%})")
+            parts.append(f"{self.missing:,} events missing ({self.missing / self.expected:.2%})")
         if self.silent:
-            said.append(f"relays silent for {self.silent:,} h")
-        return ", ".join(said)
+            parts.append(f"relays silent for {self.silent:,} h")
+        return ", ".join(parts)
 
 
-def heard_of(gold: Gold, days: Sequence[str]) -> dict[str, Heard]:
-    """How much of the telemetry of some days is there, by ``quality_1h``."""
+def coverage_of(gold: Gold, days: Sequence[str]) -> dict[str, TelemetryCoverage]:
+    """Return the telemetry coverage of each day, read from ``quality_1h``."""
     rows = gold.of_days(
         "quality_1h",
         ("dt", "check", "expected", "seen", "ok"),
@@ -68,7 +68,7 @@ def heard_of(gold: Gold, days: Sequence[str]) -> dict[str, Heard]:
         part = rows[rows["dt"] == day]
         gaps, silent = (part[part["check"] == name] for name in ("telemetry_gap", "silent"))
         missing = (gaps["expected"] - gaps["seen"]).clip(lower=0)
-        found[day] = Heard(
+        found[day] = TelemetryCoverage(
             dt=day,
             expected=int(gaps["expected"].sum()),
             missing=int(missing.sum()),
@@ -92,10 +92,10 @@ def show_bill(
     memory: Memory = "4g",
     as_json: AsJson = False,
 ) -> None:
-    """Show what tenants used, and whether that reconciles with the relays' own counters.
+    """Show the usage of each tenant, and check it against the byte counters of the relays.
 
-    A day of which telemetry is missing is provisional. If what was billed and what relays counted
-    are apart, the exit code is 3.
+    A day with missing telemetry is marked provisional. The command exits with code 3 if the bill
+    and the counters differ.
     """
     # Pandas takes a second to load, and the other commands do without.
     from laps_analytics.report.gold import read_gold as read_plain  # noqa: PLC0415
@@ -121,17 +121,17 @@ def show_bill(
     traffic = read_gold(spark, place, "traffic_1d", there)
     billed = read_gold(spark, place, "usage_tenant_day", there)
     checks = reconcile(silver, there, billed, traffic).orderBy("dt", "check", "subject").collect()
-    heard = heard_of(plain, sorted({row["dt"] for row in rows}))
+    coverage = coverage_of(plain, sorted({row["dt"] for row in rows}))
     if as_json:
-        typer.echo(json.dumps(_plain(rows, checks, heard)))
+        typer.echo(json.dumps(_plain(rows, checks, coverage)))
     else:
-        typer.echo(_bill_text(rows, heard))
+        typer.echo(_bill_text(rows, coverage))
         sys.stderr.write(_checks_text(checks) + "\n")
     require_equal(checks)
 
 
 def require_equal(checks: Sequence[Any]) -> None:
-    """Go on, or raise :class:`GateError` if a bill is not what relays counted."""
+    """Raise :class:`GateError` if a bill differs from the counters of the relays."""
     apart = [row for row in checks if row["check"] in MUST_BE_EQUAL and not row["equal"]]
     if apart:
         first = apart[0]
@@ -143,23 +143,25 @@ def require_equal(checks: Sequence[Any]) -> None:
 
 
 def _plain(
-    rows: Sequence[Row], checks: Sequence[Row], heard: Mapping[str, Heard]
+    rows: Sequence[Row], checks: Sequence[Row], coverage: Mapping[str, TelemetryCoverage]
 ) -> dict[str, list[dict[str, Any]]]:
     return {
-        "usage": [{**row.asDict(), "provisional": heard[row["dt"]].provisional} for row in rows],
+        "usage": [{**row.asDict(), "provisional": coverage[row["dt"]].provisional} for row in rows],
         "reconciled": [row.asDict() for row in checks],
-        "telemetry": [{**asdict(item), "provisional": item.provisional} for item in heard.values()],
+        "telemetry": [
+            {**asdict(item), "provisional": item.provisional} for item in coverage.values()
+        ],
     }
 
 
-def _bill_text(rows: Sequence[Any], heard: Mapping[str, Heard]) -> str:
+def _bill_text(rows: Sequence[Any], coverage: Mapping[str, TelemetryCoverage]) -> str:
     names = (
         *("dt", "tenant", "version", "in_bytes", "out_bytes", "link_bytes"),
         *("watched_ms", "peak_sessions", "p95_bps"),
     )
     shown = [[_cell(row[name]) for name in names] for row in rows]
     widths = [max(map(len, column)) for column in zip(names, *shown, strict=True)]
-    state = [_state(heard[row["dt"]]) for row in rows]
+    state = [_state(coverage[row["dt"]]) for row in rows]
     return "\n".join(
         "  ".join(
             [
@@ -174,8 +176,8 @@ def _bill_text(rows: Sequence[Any], heard: Mapping[str, Heard]) -> str:
     )
 
 
-def _state(heard: Heard) -> str:
-    return f"provisional: {heard.words}" if heard.provisional else "final"
+def _state(coverage: TelemetryCoverage) -> str:
+    return f"provisional: {coverage.description}" if coverage.provisional else "final"
 
 
 def _cell(value: object) -> str:

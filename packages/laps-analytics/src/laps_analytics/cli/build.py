@@ -1,4 +1,4 @@
-"""``laps-analytics build``."""
+"""The command ``laps-analytics build``."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from laps_analytics.cli.common import (
     Memory,
     NoProgress,
     Remote,
+    progress_printer,
     session_maker,
-    teller,
 )
 from laps_analytics.errors import UsageError
 from laps_analytics.gold.build import Built, build, to_build
@@ -60,10 +60,10 @@ def build_gold(
     as_json: AsJson = False,
     no_progress: NoProgress = False,
 ) -> None:
-    """Build gold tables from silver: only days that changed since they were built."""
+    """Build gold tables from silver tables, for the days whose input changed."""
     if every_day and day:
         raise UsageError("--all and --day exclude each other: every day, or these")
-    maker, tell = session_maker(master, remote, memory), teller(no_progress)
+    maker, progress = session_maker(master, remote, memory), progress_printer(no_progress)
     place = Lake.open(lake)
     facts = None if dimensions is None else Dimensions.read(dimensions)
     # Before Spark is started, which takes a while.
@@ -76,7 +76,7 @@ def build_gold(
         dimensions=facts,
         tables=table,
         again=again,
-        progress=lambda name, step, steps: tell(f"{step}/{steps} {name}".rstrip()),
+        progress=lambda name, step, steps: progress(f"{step}/{steps} {name}".rstrip()),
     )
     typer.echo(json.dumps([_plain(item) for item in done]) if as_json else _text(done))
 

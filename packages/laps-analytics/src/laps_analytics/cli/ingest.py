@@ -1,4 +1,4 @@
-"""``laps-analytics ingest``, and ``retain``, which removes old days."""
+"""The commands ``laps-analytics ingest`` and ``laps-analytics retain``."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from laps_analytics.cli.common import (
     Memory,
     NoProgress,
     Remote,
+    progress_printer,
     session_maker,
-    teller,
 )
 from laps_analytics.errors import ConflictError, UsageError
 from laps_analytics.ingest.journal import Journal
@@ -60,9 +60,10 @@ def ingest_files(
     as_json: AsJson = False,
     no_progress: NoProgress = False,
 ) -> None:
-    """Bring telemetry into a lake: bronze as it came, silver typed and each event once.
+    """Load telemetry into a lake: raw events into bronze tables, typed events into silver tables.
 
-    What was taken before is not taken again, and what a killed run began is finished first.
+    Each event is stored once. Files that were loaded before are skipped. A run that was killed is
+    completed first.
     """
     if follow_on and remote:
         raise UsageError(
@@ -71,7 +72,7 @@ def ingest_files(
     if keep and not follow_on:
         raise UsageError("--retain is for --follow: without it use `laps-analytics retain`")
     periods = Periods.of(keep) if keep else None
-    maker, tell = session_maker(master, remote, memory), teller(no_progress)
+    maker, progress = session_maker(master, remote, memory), progress_printer(no_progress)
     # A lake is made when there is something for it; a stream may begin with an empty folder.
     (find_sources if follow_on else require_sources)(sources, without=lake)
     place = Lake.open(lake, create=True)
@@ -80,7 +81,7 @@ def ingest_files(
         typer.echo(json.dumps(summary.as_dict()) if as_json else show(summary))
 
     if not follow_on:
-        report(ingest(maker, place, sources, progress=tell))
+        report(ingest(maker, place, sources, progress=progress))
         return
     spark, stop = maker(), threading.Event()
     # After Spark has started: its own handler of Ctrl-C would cancel the batch under way.
@@ -91,7 +92,9 @@ def ingest_files(
         if periods is not None:
             # What somebody else commits at the same time can wait until tomorrow.
             with contextlib.suppress(ConflictError):
-                retain_locked(place, journal, periods, now_us=time.time_ns() // 1000, progress=tell)
+                retain_locked(
+                    place, journal, periods, now_us=time.time_ns() // 1000, progress=progress
+                )
 
     follow(
         spark,
@@ -99,14 +102,14 @@ def ingest_files(
         sources,
         trigger=trigger,
         stop=stop,
-        progress=tell,
+        progress=progress,
         report=report,
         each_day=retain_today,
     )
 
 
 def show(summary: Summary) -> str:
-    """The summary as text."""
+    """Return the summary of an ingest as text."""
     rows = [
         ("files", f"{summary.files:,} with something new, {summary.unchanged:,} without"),
         ("events", f"{summary.events:,} ({summary.bytes:,} bytes)"),
@@ -154,10 +157,10 @@ def retain_days(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove days that are kept no longer: 7d, 4w, 2y or forever, for each tier.
+    """Remove days of a lake that are older than the limit of their tier: 7d, 4w, 2y or forever.
 
-    What is still needed stays, and why is said. Events that come later for such days go to
-    bronze/quarantine; gold that was built from them stays as it is.
+    Days that are still needed stay, and the command names the reason. Events that arrive later for
+    a removed day go to bronze/quarantine. Gold tables of such a day do not change.
     """
     periods = Periods(
         bronze=period(bronze), silver=period(silver), gold=period(gold), bills=period(bills)
@@ -173,7 +176,7 @@ def retain_days(
 
 
 def show_retained(done: Retained, *, dry: bool = False) -> str:
-    """What was done as text."""
+    """Return the result of a retention run as text."""
     lines = [_line(item, "would go" if dry else "removed") for item in done.removed]
     if not lines:
         lines = ["nothing is old enough to go"]

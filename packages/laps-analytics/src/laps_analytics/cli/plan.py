@@ -1,4 +1,4 @@
-"""``laps-analytics plan``, ``explain``, ``diff`` and ``what-if``."""
+"""The commands ``laps-analytics plan``, ``explain``, ``diff`` and ``what-if``."""
 
 from __future__ import annotations
 
@@ -20,15 +20,22 @@ from laps_analytics.cli.plan_common import (
     Simulate,
     assembled_from,
     listed,
-    play,
     require_none,
+    run_simulation,
 )
 from laps_analytics.cli.plan_measure import measure
-from laps_analytics.cli.plan_output import tell_again, tell_entries, tell_plan
+from laps_analytics.cli.plan_output import print_decisions, print_entries, print_plan
 from laps_analytics.errors import UsageError
 from laps_analytics.plan.constraints import read_settings
-from laps_analytics.plan.core.compose import make, place, snapshot_hash
-from laps_analytics.plan.core.explain import Scenario, diff, explain, said_of, unwatched, what_if
+from laps_analytics.plan.core.compose import choose_vias, compose_plan, snapshot_hash
+from laps_analytics.plan.core.explain import (
+    Scenario,
+    diff,
+    entries_without_demand,
+    explain,
+    planned_vias,
+    what_if,
+)
 from laps_analytics.plan.core.placement import Draft
 from laps_analytics.plan.core.revert import Part
 from laps_analytics.plan.core.verify import check
@@ -77,12 +84,11 @@ def make_plan(  # noqa: PLR0917 - typer's options
     simulate: Simulate = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a plan from the last hour of a lake: verified, simulated, signed, for relays to load.
+    """Make a plan from the last hour of a lake, verify, simulate and sign it.
 
-    A red data-quality gate stops it; there is no option to go on. Old data stops it, too. Nothing
-    is written that the verifier or the simulator objects to. What is given to
-    --hold is not decided again: it stays as the plan in force has it, or without one is left to
-    relays.
+    The command stops if the data fails its quality checks or is too old. It writes nothing if the
+    verifier or the simulator finds a fault. A part given to --hold keeps its entries of the plan in
+    force; without a plan in force it gets no entries, and the relays choose.
     """
     if context.invoked_subcommand is not None:
         return
@@ -97,7 +103,7 @@ def make_plan(  # noqa: PLR0917 - typer's options
     )
     now = time.time_ns() // 1000
     held = tuple(Part.parse(text) for text in hold or ())
-    made = make(
+    made = compose_plan(
         assembled.network,
         settings.policy,
         assembled.tracks,
@@ -119,9 +125,9 @@ def make_plan(  # noqa: PLR0917 - typer's options
     )
     require_none(faults)
     signed = sign(made.plan, signer)
-    played = play(signed, made, signer, simulate)
+    simulation = run_simulation(signed, made, signer, simulate)
     write_plan(signed, out)
-    tell_plan(made, assembled, played, silent, as_json)
+    print_plan(made, assembled, simulation, silent, as_json)
 
 
 @plan_app.command("keygen")
@@ -129,7 +135,7 @@ def keygen(
     file: Annotated[Path, typer.Argument(help="File of the private key; .pub.pem goes beside it.")],
     as_json: AsJson = False,
 ) -> None:
-    """Make a key that signs plans; relays get its public part as `plan.keys`."""
+    """Make a key pair for signing plans; relays read the public key from `plan.keys`."""
     public, name = make_key(file)
     found = {"key": str(file), "public": str(public), "id": name}
     typer.echo(json.dumps(found) if as_json else f"{name}  {public}")
@@ -161,33 +167,35 @@ def show_explanation(  # noqa: PLR0917 - typer's options
     allow_unknown: AllowUnknown = False,
     as_json: AsJson = False,
 ) -> None:
-    """Why these Vias: the reasons in a plan; with a lake, every choice that there is.
+    """Show why a plan chose its Vias; with --lake, show every alternative.
 
-    A lake is decided about again, with the data of now. Where that comes to something else than the
-    plan, both are said.
+    With --lake the choice is made again from current data. Where it differs from the plan, both are
+    shown.
     """
     signed = read_plan(plan)
     if key is not None:
         check_signature(signed, key)
     if lake is None:
         rows = [entry for entry in signed.plan.entries if _is_about(entry, group)]
-        tell_entries(signed.plan, rows, as_json)
+        print_entries(signed.plan, rows, as_json)
         return
     if constraints is None:
         raise UsageError("--lake needs --constraints, too: they decide what is allowed")
     settings = read_settings(constraints)
     assembled = assembled_from(lake, settings, dimensions, minutes, allow_unknown=allow_unknown)
-    upon = None if previous is None else read_plan(previous).plan
-    made, _ = place(assembled.network, settings.policy, assembled.tracks, upon)
+    base = None if previous is None else read_plan(previous).plan
+    made, _ = choose_vias(assembled.network, settings.policy, assembled.tracks, base)
     same = snapshot_hash(assembled.network, made.groups) == signed.plan.based_on
     found = [
-        (item, said_of(signed.plan, made, number))
+        (item, planned_vias(signed.plan, made, number))
         for number in range(len(made.cells))
         if group in (None, (item := explain(made, number)).origin, item.region)
         or _has_track(made, number, group)
     ]
-    silent = [entry for entry in unwatched(signed.plan, made) if _is_about(entry, group)]
-    tell_again(signed.plan, found, silent, same, as_json)
+    silent = [
+        entry for entry in entries_without_demand(signed.plan, made) if _is_about(entry, group)
+    ]
+    print_decisions(signed.plan, found, silent, same, as_json)
 
 
 def show_diff(
@@ -195,7 +203,7 @@ def show_diff(
     new: Annotated[Path, typer.Argument(help="File of another plan.")],
     as_json: AsJson = False,
 ) -> None:
-    """What two plans say differently."""
+    """Show the entries in which two plans differ."""
     changes = diff(read_plan(old).plan, read_plan(new).plan)
     if as_json:
         typer.echo(json.dumps([asdict(item) for item in changes]))
@@ -224,7 +232,7 @@ def show_what_if(  # noqa: PLR0917 - typer's options
     allow_unknown: AllowUnknown = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delay and cost before and after: a relay that goes, other prices, more viewers."""
+    """Compare delay and cost if relays drain, prices change or demand grows."""
     settings = read_settings(constraints)
     prices = dict(_factor(text) for text in price or [])
     if not drain and not prices and demand == 1.0:

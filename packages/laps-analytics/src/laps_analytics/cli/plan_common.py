@@ -1,4 +1,4 @@
-"""What the commands about plans have in common: options, what is read, and what is checked."""
+"""Options and checks that the commands about plans share."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from laps_analytics.errors import InputError, PlanError, UsageError
-from laps_analytics.gold.kept import dimensions_for
+from laps_analytics.gold.dimensions import dimensions_for
 from laps_analytics.lake import Lake
 from laps_analytics.plan.assemble import Assembled, assemble
 from laps_analytics.plan.constraints import Settings
-from laps_analytics.plan.core.compose import Made
+from laps_analytics.plan.core.compose import PlanResult
 from laps_analytics.plan.core.verify import Violation
 from laps_analytics.plan.observation import (
-    Observed,
-    doubted,
+    Observation,
     gate_of,
     known_relays,
     observe,
     require_fresh,
+    untrusted_relays,
 )
-from laps_analytics.plan.rehearsal import Rehearsal, rehearse, simulator
 from laps_analytics.plan.signing import public_pem
+from laps_analytics.plan.simulation import SimulationResult, simulate_plan, simulator
 from laps_wire.plan import SignedPlan
 
 __all__ = [
@@ -39,8 +39,8 @@ __all__ = [
     "Simulate",
     "assembled_from",
     "listed",
-    "play",
     "require_none",
+    "run_simulation",
 ]
 
 Constraints: TypeAlias = Annotated[
@@ -88,30 +88,31 @@ def assembled_from(
     max_age: int | None = None,
     allow_unknown: bool = False,
 ) -> Assembled:
-    """What a plan is made from; a gate that is red for more than a few relays stops it.
+    """Return the input of a plan: the observed network and its demand.
 
-    So does data older than some minutes.
+    Raises :class:`GateError` if too many relays fail their quality checks, or if the data is older
+    than ``max_age`` minutes.
     """
     place = Lake.open(lake)
     observed = observe(place, minutes=minutes)
     if max_age is not None:
         now = time.time_ns() // 1000
         require_fresh(observed, now_us=now, max_age_us=max_age * 60_000_000)
-    aside = doubted(gate_of(place, at_us=observed.at_us), observed)
+    excluded = untrusted_relays(gate_of(place, at_us=observed.at_us), observed)
     if not allow_unknown:
         _require_known(place, observed, settings)
-    assembled = assemble(observed, settings, dimensions_for(place, dimensions), aside=aside)
+    assembled = assemble(observed, settings, dimensions_for(place, dimensions), excluded=excluded)
     _require_classes(settings, assembled)
     return assembled
 
 
 def listed(words: Sequence[str]) -> str:
-    """Words in a row, as people write them."""
+    """Join words with commas and a final "and"."""
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
-def _require_known(lake: Lake, observed: Observed, settings: Settings) -> None:
-    """A constraint about a relay that does not exist holds for nothing: most often a wrong name."""
+def _require_known(lake: Lake, observed: Observation, settings: Settings) -> None:
+    """Raise :class:`InputError` for constraints about relays that no table knows."""
     named = {*settings.nodes, *(end for link in settings.links for end in link)}
     missing = named - {row.node for row in observed.nodes}
     if not missing:
@@ -131,7 +132,7 @@ def _require_known(lake: Lake, observed: Observed, settings: Settings) -> None:
 
 
 def _require_classes(settings: Settings, assembled: Assembled) -> None:
-    """Rules for classes that nothing is of are a dimension file that was forgotten."""
+    """Raise :class:`UsageError` if rules name classes and no track has a class."""
     named = sorted(settings.policy.hard.classes.keys() - {""})
     if named and assembled.tracks and not any(track.scope for track in assembled.tracks):
         raise UsageError(
@@ -142,7 +143,7 @@ def _require_classes(settings: Settings, assembled: Assembled) -> None:
 
 
 def require_none(faults: Sequence[Violation]) -> None:
-    """Raise :class:`PlanError` for a plan that the verifier objects to."""
+    """Raise :class:`PlanError` if the verifier found a violation."""
     if faults:
         raise PlanError(
             f"the verifier found {len(faults)} violations, nothing was signed; the first:"
@@ -150,17 +151,22 @@ def require_none(faults: Sequence[Violation]) -> None:
         )
 
 
-def play(
-    signed: SignedPlan, made: Made, signer: Ed25519PrivateKey, simulate: bool | None
-) -> Rehearsal:
-    """What the simulator says of a plan; who asked for it gets a verdict or an error."""
+def run_simulation(
+    signed: SignedPlan, made: PlanResult, signer: Ed25519PrivateKey, simulate: bool | None
+) -> SimulationResult:
+    """Run a plan in the relay simulator.
+
+    Raises :class:`PlanError` for a fault, and if ``simulate`` is true and there is no verdict.
+    """
     if simulate is False:
-        return Rehearsal(None, "--no-simulate")
+        return SimulationResult(None, "--no-simulate")
     program = simulator()
     if simulate and program is None:
         raise UsageError("laps-relay is not installed: pip install laps-relay, or --no-simulate")
-    played = rehearse(program, signed, public_pem(signer), made.draft.network, made.draft.groups)
-    if simulate and played.verdict is None:
-        raise PlanError(f"{played.words}; nothing was written")
-    played.require()
-    return played
+    simulation = simulate_plan(
+        program, signed, public_pem(signer), made.draft.network, made.draft.groups
+    )
+    if simulate and simulation.verdict is None:
+        raise PlanError(f"{simulation.summary}; nothing was written")
+    simulation.require()
+    return simulation

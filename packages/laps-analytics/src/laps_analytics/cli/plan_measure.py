@@ -1,4 +1,4 @@
-"""``laps-analytics plan measure``: whether a plan helped, and the plan that goes back if not."""
+"""The command ``laps-analytics plan measure``: compare before and after, and revert."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from laps_analytics.cli.plan_common import (
     Minutes,
     Simulate,
     assembled_from,
-    play,
     require_none,
+    run_simulation,
 )
 from laps_analytics.cli.plan_output import proposals
 from laps_analytics.errors import UsageError
 from laps_analytics.lake import Lake
-from laps_analytics.plan.adoption import Following, following
+from laps_analytics.plan.adoption import Adoption, adoption_of
 from laps_analytics.plan.before_after import before_and_after, hours_after, worse_parts
 from laps_analytics.plan.constraints import read_settings
-from laps_analytics.plan.core.compose import make
+from laps_analytics.plan.core.compose import compose_plan
 from laps_analytics.plan.core.explain import diff
 from laps_analytics.plan.core.measure import Verdict
-from laps_analytics.plan.core.revert import Part, gone_back, widest
+from laps_analytics.plan.core.revert import Part, reverted_plan, widest
 from laps_analytics.plan.core.verify import check
 from laps_analytics.plan.signing import read_key, read_plan, sign, write_plan
 from laps_wire.plan import Plan
@@ -42,8 +42,8 @@ Found = Mapping[str, Mapping[Part, Verdict]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Order:
-    """What the plan that goes back is made from, and where it goes."""
+class _RevertRequest:
+    """Input and output of a plan that reverts parts of the plan in force."""
 
     lake: Path
     constraints: Path
@@ -98,17 +98,18 @@ def measure(  # noqa: PLR0917 - typer's options
     simulate: Simulate = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare hours that are alike before and after a plan; proposes to go back if it is worse.
+    """Compare similar hours before and after a plan, and propose to revert what got worse.
 
-    Hours in which relays did not follow it are left out. With --since a series of versions is
-    judged from when the first of them was followed.
+    Hours in which relays did not follow the plan are left out. With --since all versions from that
+    one on are judged together, from the time at which the first of them was followed.
 
-    With --out, --key and --constraints the proposal is a plan: the next version, in which the
-    regions and classes that got worse are as an earlier plan had them, or left to relays, and
-    everything else stays. It is verified, simulated and signed as any plan; relays get it from you.
+    With --out, --key and --constraints the command writes the next version of the plan. In the
+    regions and classes that got worse it has the entries of an earlier plan, or none; all other
+    entries stay. The new plan is verified, simulated and signed like any plan. You deliver it to
+    the relays.
     """
     document = read_plan(plan).plan
-    order = _order(
+    request = _revert_request(
         document,
         lake,
         out,
@@ -125,14 +126,14 @@ def measure(  # noqa: PLR0917 - typer's options
     place = Lake.open(lake)
     if since is not None and since > document.version:
         raise UsageError(f"--since {since} is after version {document.version} of {plan}")
-    followed = following(place, document.id, since or document.version, document.version)
-    at = followed.since_us
-    found = before_and_after(place, at, counts=followed.hour)
+    adoption = adoption_of(place, document.id, since or document.version, document.version)
+    at = adoption.since_us
+    found = before_and_after(place, at, counts=adoption.covers_hour)
     hours = hours_after(place, at)
-    counted = sum(map(followed.hour, hours))
+    counted = sum(map(adoption.covers_hour, hours))
     worse = worse_parts(found)
     parts = widest(worse)
-    written = None if order is None or not parts else _go_back(order, parts)
+    written = None if request is None or not parts else _write_revert(request, parts)
     if as_json:
         plain = {
             metric: {
@@ -145,8 +146,8 @@ def measure(  # noqa: PLR0917 - typer's options
         facts = {
             "at_us": at,
             "versions": [since or document.version, document.version],
-            "accepted": len(followed.accepted),
-            "refused": len(followed.refused),
+            "accepted": len(adoption.accepted),
+            "refused": len(adoption.refused),
             "hours": counted,
             "hours_left_out": len(hours) - counted,
             "revert": bool(worse),
@@ -156,11 +157,11 @@ def measure(  # noqa: PLR0917 - typer's options
         }
         typer.echo(json.dumps(facts))
         return
-    typer.echo(_heard(followed, counted, len(hours)))
-    _tell(document, found, {part: worse[part] for part in parts}, order, written)
+    typer.echo(_adoption_line(adoption, counted, len(hours)))
+    _print_verdicts(document, found, {part: worse[part] for part in parts}, request, written)
 
 
-def _order(  # noqa: PLR0917 - typer's options
+def _revert_request(  # noqa: PLR0917 - typer's options
     document: Plan,
     lake: Path,
     out: Path | None,
@@ -173,8 +174,8 @@ def _order(  # noqa: PLR0917 - typer's options
     max_age: int,
     allow_unknown: bool,
     simulate: bool | None,
-) -> _Order | None:
-    """What to do if it got worse; None if nothing is to be written."""
+) -> _RevertRequest | None:
+    """Return what to write if something got worse; None without ``--out``."""
     if out is None:
         return None
     if key is None or constraints is None:
@@ -194,7 +195,7 @@ def _order(  # noqa: PLR0917 - typer's options
             f"--previous {previous} is {in_force.id} version {in_force.version}: name the plan of"
             f" {document.id} that relays follow, version {document.version} or later"
         )
-    return _Order(
+    return _RevertRequest(
         lake=lake,
         constraints=constraints,
         dimensions=dimensions,
@@ -209,27 +210,27 @@ def _order(  # noqa: PLR0917 - typer's options
     )
 
 
-def _go_back(order: _Order, parts: Sequence[Part]) -> dict[str, Any]:
-    """Write the next version, and say what is in it."""
-    signer = read_key(order.key)
-    settings = read_settings(order.constraints)
+def _write_revert(request: _RevertRequest, parts: Sequence[Part]) -> dict[str, Any]:
+    """Write the next version of the plan and return a description of it."""
+    signer = read_key(request.key)
+    settings = read_settings(request.constraints)
     assembled = assembled_from(
-        order.lake,
+        request.lake,
         settings,
-        order.dimensions,
-        order.minutes,
-        max_age=order.max_age,
-        allow_unknown=order.allow_unknown,
+        request.dimensions,
+        request.minutes,
+        max_age=request.max_age,
+        allow_unknown=request.allow_unknown,
     )
-    wanted = gone_back(order.in_force, order.earlier, parts)
+    wanted = reverted_plan(request.in_force, request.earlier, parts)
     # Nothing else may change, but for what must: whose Via is gone, forbidden or full.
     still = replace(settings.policy, hard=replace(settings.policy.hard, change_budget=0))
-    made = make(
+    made = compose_plan(
         assembled.network,
         still,
         assembled.tracks,
-        name=order.in_force.id,
-        version=order.in_force.version + 1,
+        name=request.in_force.id,
+        version=request.in_force.version + 1,
         now_us=time.time_ns() // 1000,
         lifetime_us=settings.lifetime_us,
         previous=wanted,
@@ -246,26 +247,26 @@ def _go_back(order: _Order, parts: Sequence[Part]) -> dict[str, Any]:
     )
     require_none(faults)
     signed = sign(made.plan, signer)
-    played = play(signed, made, signer, order.simulate)
-    write_plan(signed, order.out)
-    changes = diff(order.in_force, made.plan)
+    simulation = run_simulation(signed, made, signer, request.simulate)
+    write_plan(signed, request.out)
+    changes = diff(request.in_force, made.plan)
     return {
-        "file": str(order.out),
+        "file": str(request.out),
         "version": made.plan.version,
         "entries": len(made.plan.entries),
         "parts": [str(part) for part in parts],
-        "restored": None if order.earlier is None else order.earlier.version,
+        "restored": None if request.earlier is None else request.earlier.version,
         "changes": {
             kind: sum(1 for item in changes if item.kind == kind)
             for kind in ("added", "moved", "removed")
         },
-        "simulated": played.words,
+        "simulated": simulation.summary,
     }
 
 
-def _heard(followed: Following, counted: int, hours: int) -> str:
+def _adoption_line(adoption: Adoption, counted: int, hours: int) -> str:
     words = (
-        f"followed by {len(followed.accepted)} relays, refused by {len(followed.refused)};"
+        f"followed by {len(adoption.accepted)} relays, refused by {len(adoption.refused)};"
         f" {counted} of {hours} hours count"
     )
     return words if counted or not hours else f"{words}: judge a series of versions with --since"
@@ -277,11 +278,11 @@ def _line(what: str, whom: str, verdict: Verdict) -> str:
     return f"{what:8} {whom:16} {verdict.word:8} {change:>10} {span}"
 
 
-def _tell(
+def _print_verdicts(
     document: Plan,
     found: Found,
     worse: Mapping[Part, Sequence[str]],
-    order: _Order | None,
+    request: _RevertRequest | None,
     written: Mapping[str, Any] | None,
 ) -> None:
     for metric, by_part in found.items():
@@ -295,5 +296,5 @@ def _tell(
             f"{written['file']}: version {written['version']}, {written['entries']} entries,"
             f" {changes}; {written['simulated']}"
         )
-    elif order is not None:
+    elif request is not None:
         typer.echo("nothing got worse: no plan was written")

@@ -1,4 +1,4 @@
-"""What ``laps-analytics plan`` and ``explain`` say."""
+"""Output of ``laps-analytics plan`` and ``laps-analytics explain``."""
 
 from __future__ import annotations
 
@@ -14,22 +14,26 @@ import typer
 from laps_analytics.errors import PlanError
 from laps_analytics.plan import milp
 from laps_analytics.plan.assemble import Assembled
-from laps_analytics.plan.core.compose import Made
+from laps_analytics.plan.core.compose import PlanResult
 from laps_analytics.plan.core.explain import Explanation, declared_legs
 from laps_analytics.plan.core.placement import Draft
 from laps_analytics.plan.core.revert import Part
 from laps_analytics.plan.core.rules import UNSERVED
 from laps_analytics.plan.core.verify import LeftOut
-from laps_analytics.plan.rehearsal import Rehearsal
+from laps_analytics.plan.simulation import SimulationResult
 from laps_wire.plan import Plan, PlanEntry
 
-__all__ = ["proposals", "tell_again", "tell_entries", "tell_plan"]
+__all__ = ["print_decisions", "print_entries", "print_plan", "proposals"]
 
 
-def tell_plan(
-    made: Made, assembled: Assembled, played: Rehearsal, silent: Sequence[LeftOut], as_json: bool
+def print_plan(
+    made: PlanResult,
+    assembled: Assembled,
+    simulation: SimulationResult,
+    silent: Sequence[LeftOut],
+    as_json: bool,
 ) -> None:
-    """What was decided, and what was not and why."""
+    """Print what a plan decided, and which cells have no choice and why."""
     plan = made.plan
     legs, declared = declared_legs(made.draft)
     facts: dict[str, Any] = {
@@ -40,20 +44,20 @@ def tell_plan(
         "without_choice": len(made.draft.uncovered),
         "left_out": dict(Counter(f"{item.constraint}: {item.reason}" for item in silent)),
         "changed": made.changed,
-        "no_room": len(made.draft.crowded_out),
+        "no_room": len(made.draft.displaced),
         "legs": legs,
         "legs_declared": declared,
         "by_optimum": _optimality(made.draft),
         "suspects": list(assembled.suspects),
-        "aside": list(assembled.aside),
+        "aside": list(assembled.excluded),
         "predicted": assembled.predicted,
         "data_until": f"{datetime.fromtimestamp(assembled.until_us / 1e6, UTC):%Y-%m-%dT%H:%M:%SZ}",
         "loss_predicted": assembled.loss_predicted,
         "expires_us": plan.expires_us,
-        "simulated": played.words,
+        "simulated": simulation.summary,
     }
     if as_json:
-        typer.echo(json.dumps({**facts, "simulation": played.verdict}))
+        typer.echo(json.dumps({**facts, "simulation": simulation.verdict}))
         return
     for label, value in facts.items():
         shown: object = (
@@ -67,7 +71,7 @@ def tell_plan(
 
 
 def _optimality(made: Draft) -> float | None:
-    """Cost by the exact optimum of the small groups; None without HiGHS."""
+    """Return the cost of the small groups by their exact optimum; None without HiGHS."""
     try:
         pairs = [(ours % UNSERVED, best % UNSERVED) for ours, best in milp.audit(made).values()]
     except PlanError:
@@ -76,8 +80,8 @@ def _optimality(made: Draft) -> float | None:
     return round(sum(pair[0] for pair in pairs) / best, 4) if best > 0 else 1.0
 
 
-def tell_entries(plan: Plan, rows: list[PlanEntry], as_json: bool) -> None:
-    """Entries and their reasons."""
+def print_entries(plan: Plan, rows: list[PlanEntry], as_json: bool) -> None:
+    """Print entries of a plan with their reasons."""
     plain = [
         {
             "origin": str(entry.origin),
@@ -104,17 +108,17 @@ def tell_entries(plan: Plan, rows: list[PlanEntry], as_json: bool) -> None:
         )
 
 
-def tell_again(
+def print_decisions(
     plan: Plan,
     found: Sequence[tuple[Explanation, Mapping[str, int]]],
     silent: Sequence[PlanEntry],
     same: bool,
     as_json: bool,
 ) -> None:
-    """What is decided with the data of now, and where the plan says something else.
+    """Print the decisions from current data, and where the plan differs from them.
 
-    ``silent`` are entries about what nobody watches now, ``same`` is whether the data is that of
-    the plan.
+    ``silent`` has entries of the plan without current demand. ``same`` says whether the plan was
+    made from the same data.
     """
     if as_json:
         rows = [{**asdict(item), "plan": said, "same_data": same} for item, said in found]
@@ -143,7 +147,7 @@ def tell_again(
 
 
 def _explained(item: Explanation) -> list[str]:
-    """A decision and what stood beside it."""
+    """Return a decision and its alternatives as lines."""
     cost = "-" if item.cost is None else f"{item.cost:.3g}"
     what = f"{item.origin} > {item.region} ({item.scope or 'no class'})"
     whom = f"{item.tracks} tracks to {item.targets} relays"
@@ -160,7 +164,7 @@ def _explained(item: Explanation) -> list[str]:
 
 
 def proposals(plan: Plan, worse: Mapping[Part, Sequence[str]]) -> list[str]:
-    """What to go back on: by part, what got worse. Nobody does it by himself."""
+    """Return one proposal to revert for each part that got worse. Nothing reverts by itself."""
     lines = []
     for part, metrics in worse.items():
         count = sum(1 for entry in plan.entries if part.has(entry.region, entry.scope))

@@ -1,4 +1,4 @@
-"""``laps-analytics report``."""
+"""The command ``laps-analytics report``."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def report(
     ] = None,
     title: Annotated[str, typer.Option(help="The title of the page.")] = "Network report",
 ) -> None:
-    """Write one HTML page with the answers, the pictures and the numbers of a lake.
+    """Write an HTML page with answers, plots and tables from the gold tables of a lake.
 
-    Spark is not started: gold tables are read as they are. The five answers go to stdout as well.
+    The command does not start Spark. It also prints the five main answers.
     """
     # Pictures and tables take a second to load, and the other commands need neither.
-    from laps_analytics.plan.history import story_of  # noqa: PLC0415
+    from laps_analytics.plan.history import history_of  # noqa: PLC0415
     from laps_analytics.report.build import (  # noqa: PLC0415
         export_csv,
         export_json,
@@ -54,7 +54,7 @@ def report(
         write_page,
     )
     from laps_analytics.report.gold import read_gold  # noqa: PLC0415
-    from laps_analytics.report.plans import PlanStory  # noqa: PLC0415
+    from laps_analytics.report.plans import PlanHistory  # noqa: PLC0415
 
     shown = None
     if plan is not None:
@@ -73,8 +73,8 @@ def report(
         raise UsageError(f"{lake} has no rows of gold{before}: `laps-analytics build` first")
     if first is not None and moment.date() < first:
         raise UsageError(f"{lake} has no rows since {first}: its last day is {moment:%Y-%m-%d}")
-    story = PlanStory(**story_of(place, gold.span_us()))
-    made = make_report(gold, title=title, plan=shown, story=story)
+    history = PlanHistory(**history_of(place, gold.span_us()))
+    made = make_report(gold, title=title, plan=shown, history=history)
     write_page(made, out)
     written = [out]
     if csv is not None:

@@ -1,4 +1,4 @@
-"""``laps-analytics sql``."""
+"""The command ``laps-analytics sql``."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from laps_analytics.errors import UsageError
 from laps_analytics.gold.silver import stored_type
 from laps_analytics.gold.tables import GOLD
 from laps_analytics.lake import Lake, spark_path
-from laps_analytics.report.cells import guarded
+from laps_analytics.report.cells import escape_formula
 from laps_analytics.schema import event_types, table_name
 
-__all__ = ["Form", "ask", "listing", "make_views"]
+__all__ = ["OutputFormat", "listing", "make_views", "run_sql"]
 
-_WORDS: Final = {
+_DESCRIPTIONS: Final = {
     "bronze/events": "Every event as it came, copies too.",
     "bronze/qlog": "Traces of connections (qlog, mlog).",
     "bronze/quarantine": "Lines that are no events, and why.",
     "silver/clock": "How wrong each relay's clock was, by the hour.",
     "silver/quarantine": "Events that cannot be used, and why.",
 }
-"""What tables hold that are neither answers nor events of one type."""
+"""Descriptions of tables that are neither gold tables nor silver tables of one event type."""
 
 
-class Form(StrEnum):
-    """How rows are printed."""
+class OutputFormat(StrEnum):
+    """Output format of rows."""
 
     TABLE = "table"
     CSV = "csv"
     JSON = "json"
 
 
-def ask(
+def run_sql(
     lake: LakeFolder,
     query: Annotated[
         str | None,
@@ -51,15 +51,23 @@ def ask(
             help="A query of Spark SQL; without one the tables are listed.", show_default=False
         ),
     ] = None,
-    form: Annotated[Form, typer.Option("--format", help="How rows are printed.")] = Form.TABLE,
+    output: Annotated[
+        OutputFormat,
+        typer.Option(
+            "--format", metavar="FORMAT", help="Output format of the rows: table, csv or json."
+        ),
+    ] = OutputFormat.TABLE,
     as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
     limit: Annotated[int, typer.Option("--limit", help="Most rows; 0: all.", min=0)] = 1000,
     master: Master = None,
     remote: Remote = None,
     memory: Memory = "4g",
 ) -> None:
-    """Ask a lake, or list its tables. Each is a view: silver/hop_stat is silver_hop_stat."""
-    shown = Form.JSON if as_json else form
+    """Run a Spark SQL query on a lake, or list its tables.
+
+    Each table is a view: the table silver/hop_stat is the view silver_hop_stat.
+    """
+    shown = OutputFormat.JSON if as_json else output
     if query is None:
         _print(shown, *listing(Lake.open(lake)))
         return
@@ -78,13 +86,13 @@ def ask(
 
 
 def listing(lake: Lake) -> tuple[list[str], list[list[Any]]]:
-    """Each table by the name of its view, its days, and the question that it answers; no Spark."""
+    """Return column names and one row for each table: view, days and question. Needs no Spark."""
     kinds = {f"silver/{table_name(kind)}": kind for kind in event_types()}
     # Answers first; then what they are made from.
     what = {
         **{f"gold/{name}": table.question for name, table in GOLD.items()},
         **{name: f"{kind}, as relays wrote it." for name, kind in kinds.items()},
-        **_WORDS,
+        **_DESCRIPTIONS,
     }
     there = _tables(lake)
     rows: list[list[Any]] = []
@@ -104,10 +112,10 @@ def _view(table: str) -> str:
 
 
 def make_views(spark: SparkSession, lake: Lake, query: str) -> list[str]:
-    """A temporary view of each table that a query names, as it is now; their names.
+    """Create a temporary view of each table that a query names, and return the names of the views.
 
-    A view opens files of its table, so the others are left out. A query without any name of a
-    table, such as ``SHOW VIEWS``, or one that puts names together, has all of them.
+    A view opens the files of its table, so other tables get none. If a query names no table (``SHOW
+    VIEWS``) or builds names at run time (``IDENTIFIER``), every table gets a view.
     """
     tables = {_view(name): lake.table(name) for name in _tables(lake)}
     text = query.lower()
@@ -130,10 +138,10 @@ def make_views(spark: SparkSession, lake: Lake, query: str) -> list[str]:
 
 
 def _schema(table: str) -> StructType | None:
-    """What a table is known to hold; None: its files have to say it.
+    """Return the schema of a table by its contract; None if Spark has to read it from the files.
 
-    To ask all of them is a job of Spark. Days are dates and hours numbers, as Spark has them that
-    reads the names of the folders.
+    Reading it from the files takes a Spark job. ``dt`` is a date and ``hour`` is a number, as Spark
+    infers them from the names of folders.
     """
     layer, _, name = table.partition("/")
     kinds = {table_name(kind): kind for kind in event_types()}
@@ -149,16 +157,16 @@ def _schema(table: str) -> StructType | None:
     )
 
 
-def _print(form: Form, names: list[str], rows: list[list[Any]]) -> None:
-    if form is Form.JSON:
+def _print(output: OutputFormat, names: list[str], rows: list[list[Any]]) -> None:
+    if output is OutputFormat.JSON:
         for row in rows:
             typer.echo(json.dumps(dict(zip(names, row, strict=True)), default=_plain))
-    elif form is Form.CSV:
+    elif output is OutputFormat.CSV:
         writer = csv.writer(sys.stdout)
-        writer.writerow([guarded(name) for name in names])
+        writer.writerow([escape_formula(name) for name in names])
         # Only what was text is guarded: a list or a number says what it is.
         writer.writerows(
-            [guarded(value) if isinstance(value, str) else _cell(value) for value in row]
+            [escape_formula(value) if isinstance(value, str) else _cell(value) for value in row]
             for row in rows
         )
     else:

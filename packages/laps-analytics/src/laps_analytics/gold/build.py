@@ -1,11 +1,9 @@
-"""Builds gold from silver: only days that changed, and a second run changes nothing.
+"""Build gold tables from silver, for the days whose input changed.
 
-Each gold table notes, day by day, what it was made from: a print of the silver files of that day
-(and of the time before that it looks at), of the gold tables below it, and of the dimensions. A day
-whose print is the same is left alone. Late data adds a silver file, so the print differs: the day
-is built again, and so is every table that stands on it (:mod:`laps_analytics.gold.inputs`).
-
-Days whose silver was removed are left alone, also if some of it is still there.
+Each gold table records a fingerprint of the input of each day: silver files, lower gold tables and
+dimensions. A day with the same fingerprint is skipped. Late data adds a silver file, so the
+fingerprint changes; the day is built again, and so is every table above it
+(:mod:`laps_analytics.gold.inputs`). Days whose silver was removed are not built again.
 """
 
 from __future__ import annotations
@@ -20,11 +18,10 @@ from pyspark.sql.types import StructType
 
 from laps_analytics.errors import UsageError
 from laps_analytics.gold import recipes
-from laps_analytics.gold.builders.hops import ways_5m
-from laps_analytics.gold.dimensions import Dimensions
-from laps_analytics.gold.inputs import Inputs, came, days_of, gold_name, note, require_days
-from laps_analytics.gold.kept import keep, kept
-from laps_analytics.gold.recipes import RECIPES, Scene
+from laps_analytics.gold.builders.hops import paths_5m
+from laps_analytics.gold.dimensions import Dimensions, store_dimensions, stored_dimensions
+from laps_analytics.gold.inputs import Inputs, arrival_days, days_of, gold_name, note, require_days
+from laps_analytics.gold.recipes import RECIPES, BuildContext
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
 from laps_analytics.lake import DataFile, Lake, read, write
@@ -33,28 +30,28 @@ from laps_analytics.schema import CLOCK, QUARANTINE, UNFIT, table_name
 __all__ = ["Built", "Progress", "build", "days_of", "gold_name", "read_gold", "to_build"]
 
 _AT_ONCE: Final = 7
-"""Days that one Spark job builds: a month at once would not fit a small machine."""
+"""Days that one Spark job builds. A month at once would not fit a small machine."""
 
 Progress = Callable[[str, int, int], None]
-"""Told the table, and how many of how many steps are done."""
+"""Called with the table, the number of steps done and the number of all steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What a build did to a table."""
+    """Result of a build for one table."""
 
     table: str
     days: tuple[str, ...]
-    """Days that were built; the others were as they should be."""
+    """Days that were built; the others were up to date."""
     seconds: float
     version: int
-    """The version of the table now."""
+    """Version of the table after the build."""
 
 
 def read_gold(
     spark: SparkSession, lake: Lake, table: str, days: Iterable[str] | None = None
 ) -> DataFrame:
-    """A gold table, of some days or of all."""
+    """Return a gold table, of some days or of all."""
     contract = GOLD[table]
     chosen = None if days is None else frozenset(days)
     frame = read(
@@ -69,9 +66,9 @@ def read_gold(
 def to_build(
     lake: Lake, days: Iterable[str] | None = None, tables: Iterable[str] | None = None
 ) -> tuple[list[str], tuple[str, ...]]:
-    """The days and tables that :func:`build` would look at; :class:`UsageError` if one is none.
+    """Return the days and tables that :func:`build` would check, without starting Spark.
 
-    Needs no Spark: what cannot be built is said before that is started.
+    Raises :class:`UsageError` for an unknown day or table.
     """
     chosen = require_days(lake, None if days is None else sorted(set(days)))
     names = tuple(GOLD) if tables is None else tuple(tables)
@@ -91,19 +88,19 @@ def build(
     again: bool = False,
     progress: Progress | None = None,
 ) -> list[Built]:
-    """Build what is stale of some days (None: of all that silver has), table by table.
+    """Build the stale days of each table; ``days`` None means all days of silver.
 
-    ``tables`` builds only some; what they stand on should be built before. ``again`` builds days
-    that are not stale too. ``now_us`` is when a bill is closed. Dimensions are kept in the lake:
-    without any, those that it was given last count.
+    ``tables`` selects some tables; the tables below them must be up to date. ``again`` also builds
+    days that are not stale. ``now_us`` is the closing time of bills. ``dimensions`` are stored in
+    the lake; without them the stored ones apply.
     """
     chosen, names = to_build(lake, days, tables)
     moment = int(time.time() * 1e6) if now_us is None else now_us
     if dimensions is not None:
-        keep(lake, dimensions)
-    facts = dimensions or kept(lake) or Dimensions()
+        store_dimensions(lake, dimensions)
+    facts = dimensions or stored_dimensions(lake) or Dimensions()
     done: list[Built] = []
-    work = _Work(spark, lake, facts, moment, Inputs(lake))
+    work = _Build(spark, lake, facts, moment, Inputs(lake))
     try:
         for step, name in enumerate(recipes.ORDER):
             if name in names:
@@ -118,8 +115,8 @@ def build(
 
 
 @dataclass(slots=True)
-class _Work:
-    """One build: what silver holds is looked at once."""
+class _Build:
+    """One build. Snapshots of silver are read once."""
 
     spark: SparkSession
     lake: Lake
@@ -127,10 +124,10 @@ class _Work:
     now_us: int
     inputs: Inputs
     held: dict[tuple[str, ...], DataFrame] = field(default_factory=dict)
-    """The ways of some days: several tables stand on them."""
+    """Traffic by path of some days, which several tables share."""
 
     def close(self) -> None:
-        """Let go of what was held."""
+        """Release the cached frames."""
         for frame in self.held.values():
             frame.unpersist()
 
@@ -138,19 +135,19 @@ class _Work:
         began = time.monotonic()
         table = self.lake.table(gold_name(name))
         snapshot = table.snapshot()
-        prints = {day: self.inputs.print(name, day, self.dimensions) for day in days}
+        fingerprints = {day: self.inputs.fingerprint(name, day, self.dimensions) for day in days}
         stale = [
             day
             for day in days
-            if again or snapshot.meta.get(note(day), {}).get("print") != prints[day]
+            if again or snapshot.meta.get(note(day), {}).get("print") != fingerprints[day]
         ]
         version = snapshot.version
         recipe = RECIPES[name]
         for first in range(0, len(stale), _AT_ONCE):
             part = stale[first : first + _AT_ONCE]
             held: list[DataFrame] = []
-            frame = recipe.make(self._scene(held, part), part)
-            notes = {note(day): self._origin(name, day, prints[day]) for day in part}
+            frame = recipe.make(self._context(held, part), part)
+            notes = {note(day): self._origin(name, day, fingerprints[day]) for day in part}
             replace = None if recipe.adds else [{"dt": day} for day in part]
             try:
                 version = write(frame, table, partition_by=("dt",), replace=replace, meta=notes)
@@ -159,33 +156,35 @@ class _Work:
                     used.unpersist()
         return Built(name, tuple(stale), time.monotonic() - began, version)
 
-    def _scene(self, held: list[DataFrame], days: Sequence[str]) -> Scene:
+    def _context(self, held: list[DataFrame], days: Sequence[str]) -> BuildContext:
         def keep(frame: DataFrame) -> DataFrame:
             held.append(frame.persist())
             return held[-1]
 
-        return Scene(
+        return BuildContext(
             self.spark,
             Silver.of_lake(self.spark, self.lake),
             self.dimensions,
             self.now_us,
             lambda name, days: read_gold(self.spark, self.lake, name, days),
-            self._ways,
+            self._paths,
             keep,
-            self._some("bronze/quarantine", QUARANTINE, {at for day in days for at in came(day)}),
+            self._some(
+                "bronze/quarantine", QUARANTINE, {at for day in days for at in arrival_days(day)}
+            ),
             self._some("silver/quarantine", UNFIT, set(days)),
             self._some("silver/clock", CLOCK, None),
         )
 
-    def _ways(self, days: Sequence[str]) -> DataFrame:
+    def _paths(self, days: Sequence[str]) -> DataFrame:
         key = tuple(days)
         if key not in self.held:
             silver = Silver.of_lake(self.spark, self.lake)
-            self.held[key] = ways_5m(silver, key, self.dimensions).persist()
+            self.held[key] = paths_5m(silver, key, self.dimensions).persist()
         return self.held[key]
 
     def _some(self, name: str, schema: StructType, days: set[str] | None) -> DataFrame | None:
-        """The rows of some days (None: of all) of a table of the pipeline; None if it has none."""
+        """Return rows of some days (None for all) of a table of ingest; None if there are none."""
         table = self.lake.table(name)
         snapshot = table.snapshot()
 
@@ -199,4 +198,4 @@ class _Work:
     def _origin(self, name: str, day: str, mark: str) -> dict[str, Any]:
         kinds = RECIPES[name].silver
         versions = {table_name(kind): self.inputs.silver(kind).version for kind in kinds}
-        return {"print": mark, "data": self.inputs.data_print(name, day), "silver": versions}
+        return {"print": mark, "data": self.inputs.data_fingerprint(name, day), "silver": versions}

@@ -1,8 +1,10 @@
-"""What telemetry cannot know: whose a track is, what was promised for it, what a link can carry.
+"""Dimensions: tenants, classes and capacities, which telemetry does not have.
 
-A dimension file is TOML, and every part of it may be missing::
+A dimension file is TOML, and every part of it is optional:
 
-    [class.gold]                    # what is promised to a class of service
+::
+
+    [class.gold]                    # limits of a class of service
     latency_ms = 320                # behind live
     stall_ratio = 0.005             # time stalled by time watched
     startup_ms = 1000
@@ -10,7 +12,7 @@ A dimension file is TOML, and every part of it may be missing::
 
     [track.1f0e3dad99908345]        # hash of the full track name
     class = "gold"
-    tenant = "acme"                 # where an event does not say
+    tenant = "acme"                 # for events without a tenant
 
     [relay."a:1"]
     capacity_bps = 1e10
@@ -18,13 +20,24 @@ A dimension file is TOML, and every part of it may be missing::
     [link."a:1>b:2"]
     capacity_bps = 2e9
 
-or CSV with the columns ``kind`` (track, relay or link), ``name``, ``class``, ``tenant`` and
-``capacity_bps``, for lists that come out of another system.
+A CSV file for lists of other systems has the columns ``kind`` (track, relay or link), ``name``,
+``class``, ``tenant`` and ``capacity_bps``.
+
+``build --dimensions`` stores the dimensions in the lake, so that later commands use the same ones:
+
+::
+
+    lake/lake.json                          {"dimensions": {"sha256": "1f0e...", ...}}
+    lake/dimensions-1f0e3dad99908345.json   the last dimensions
+
+The file is written before its digest, so a reader finds either the old or the new dimensions.
 """
 
 from __future__ import annotations
 
 import csv
+import hashlib
+import json
 import math
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -32,26 +45,37 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
-from laps_analytics.errors import InputError
+from laps_analytics.errors import InputError, LakeError
+from laps_analytics.lake import Lake
 
-__all__ = ["CLASSES", "ClassLimits", "Dimensions", "TrackFacts"]
+__all__ = [
+    "CLASSES",
+    "ClassLimits",
+    "Dimensions",
+    "TrackFacts",
+    "dimensions_for",
+    "store_dimensions",
+    "stored_dimensions",
+]
 
 
-_NOTHING: Final = "{where} says nothing of any class, track, relay or link: is it the right file?"
+_EMPTY_FILE: Final = (
+    "{where} says nothing of any class, track, relay or link: is it the right file?"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassLimits:
-    """What is promised to a class of service."""
+    """Limits of a class of service."""
 
     latency_ms: int
-    """Behind live."""
+    """Latency behind live."""
     stall_ratio: float
     """Time stalled by time watched."""
     startup_ms: int
-    """From the subscribe to the first frame."""
+    """Time from the subscribe to the first frame."""
     allowed: float
-    """Share of reports that may be over a limit before the promise is broken."""
+    """Share of reports that may be over a limit."""
 
 
 CLASSES: Final[Mapping[str, ClassLimits]] = {
@@ -62,32 +86,32 @@ CLASSES: Final[Mapping[str, ClassLimits]] = {
     # Watching: a few seconds behind live are nobody's trouble.
     "bronze": ClassLimits(latency_ms=4000, stall_ratio=0.02, startup_ms=4000, allowed=0.10),
 }
-"""The promises where a file does not say others."""
+"""Default limits."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrackFacts:
-    """What is known of a track."""
+    """Dimensions of a track."""
 
     service: str = ""
-    """The class of service; empty: none."""
+    """Class of service; empty for none."""
     tenant: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dimensions:
-    """Tracks, capacities and promises."""
+    """Dimensions of tracks, relays, links and classes."""
 
     tracks: Mapping[str, TrackFacts] = field(default_factory=dict)
     relays: Mapping[str, float] = field(default_factory=dict)
-    """Relay to what it can send, in bits a second."""
+    """Relay to its capacity in bits a second."""
     links: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    """Link to what it can carry, in bits a second."""
+    """Link to its capacity in bits a second."""
     classes: Mapping[str, ClassLimits] = field(default_factory=lambda: dict(CLASSES))
 
     @classmethod
     def read(cls, path: Path) -> Dimensions:
-        """The dimensions of a TOML or CSV file; :class:`InputError` names the place of a fault."""
+        """Read a TOML or CSV file; raise :class:`InputError` with the place of a fault."""
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -99,11 +123,11 @@ class Dimensions:
         except tomllib.TOMLDecodeError as error:
             raise InputError(f"{path} is not TOML: {error}") from None
         if not plain:
-            raise InputError(_NOTHING.format(where=path))
+            raise InputError(_EMPTY_FILE.format(where=path))
         return _from_plain(plain, str(path))
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything as JSON-able data, sorted: the same dimensions have the same text."""
+        """Return JSON-compatible data in a fixed order."""
         return {
             "tracks": {
                 name: [facts.service, facts.tenant] for name, facts in sorted(self.tracks.items())
@@ -115,7 +139,7 @@ class Dimensions:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Dimensions:
-        """What :meth:`as_dict` gave."""
+        """Return the dimensions from the data of :meth:`as_dict`."""
         return cls(
             tracks={name: TrackFacts(*facts) for name, facts in plain["tracks"].items()},
             relays=dict(plain["relays"]),
@@ -126,8 +150,8 @@ class Dimensions:
 
 def _from_plain(plain: Mapping[str, Any], where: str) -> Dimensions:
     known = {"class", "track", "relay", "link"}
-    if strange := sorted(set(plain) - known):
-        raise InputError(f"{where}: [{strange[0]}] is not one of {', '.join(sorted(known))}")
+    if unknown := sorted(set(plain) - known):
+        raise InputError(f"{where}: [{unknown[0]}] is not one of {', '.join(sorted(known))}")
     classes = dict(CLASSES)
     for name, row in _tables(plain, "class", where):
         place = f"{where}: [class.{name}]"
@@ -172,7 +196,7 @@ def _from_csv(lines: Iterable[str], where: str) -> Dimensions:
         else:
             raise InputError(f"{place}: kind {kind!r} is not track, relay or link")
     if not (tracks or relays or links):
-        raise InputError(_NOTHING.format(where=where))
+        raise InputError(_EMPTY_FILE.format(where=where))
     return _checked(Dimensions(tracks=tracks, relays=relays, links=links), where)
 
 
@@ -194,8 +218,8 @@ def _tables(plain: Mapping[str, Any], kind: str, where: str) -> list[tuple[str, 
 
 
 def _only(row: Mapping[str, Any], known: set[str], place: str) -> None:
-    if strange := sorted(set(row) - known):
-        raise InputError(f"{place}: {strange[0]} is not one of {', '.join(sorted(known))}")
+    if unknown := sorted(set(row) - known):
+        raise InputError(f"{place}: {unknown[0]} is not one of {', '.join(sorted(known))}")
 
 
 def _capacity(row: Mapping[str, Any], place: str) -> float:
@@ -218,3 +242,53 @@ def _number(value: object, place: str) -> float:
     if not math.isfinite(number) or number < 0:
         raise InputError(f"{place}: {value!r} is not a number from 0")
     return number
+
+
+_KEY = "dimensions"
+
+
+def store_dimensions(lake: Lake, dimensions: Dimensions) -> None:
+    """Store dimensions in a lake; write nothing if they did not change."""
+    text = json.dumps(dimensions.as_dict(), sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    before = lake.notes().get(_KEY)
+    if before == {"sha256": digest} and (lake.root / _name(digest)).exists():
+        return
+    lake.put(_name(digest), text)
+    lake.note(_KEY, {"sha256": digest})
+    # The one that was replaced stays for who is about to read it.
+    stay = {_name(digest), "" if before is None else _name(before["sha256"])}
+    for path in lake.root.glob(_name("*")):
+        if path.name not in stay:
+            path.unlink(missing_ok=True)
+
+
+def stored_dimensions(lake: Lake) -> Dimensions | None:
+    """Return the dimensions of a lake; None if it has none."""
+    noted = lake.notes().get(_KEY)
+    if noted is None:
+        return None
+    path = lake.root / _name(str(noted["sha256"]))
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise _unusable(path, str(error)) from None
+    if hashlib.sha256(text.encode()).hexdigest() != noted["sha256"]:
+        raise _unusable(path, "it is not what was written")
+    return Dimensions.from_dict(json.loads(text))
+
+
+def dimensions_for(lake: Lake, file: Path | None) -> Dimensions | None:
+    """Return the dimensions of a file, or those of the lake without one."""
+    return stored_dimensions(lake) if file is None else Dimensions.read(file)
+
+
+def _name(digest: str) -> str:
+    return f"dimensions-{digest[:16]}.json"
+
+
+def _unusable(path: Path, why: str) -> LakeError:
+    return LakeError(
+        f"the dimensions of the lake, {path}, cannot be used: {why};"
+        " give them to `laps-analytics build --dimensions` again"
+    )

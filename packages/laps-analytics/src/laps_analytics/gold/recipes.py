@@ -1,4 +1,4 @@
-"""How each gold table is made: from which events and tables, how far back, by which function."""
+"""Recipe of each gold table: its inputs, how far back they reach, and its builder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from laps_analytics.gold.builders import anomaly as anomalies
 from laps_analytics.gold.builders import capacity
 from laps_analytics.gold.builders.blame import blame
-from laps_analytics.gold.builders.common import Keep, as_it_is
+from laps_analytics.gold.builders.common import Persist, unpersisted
 from laps_analytics.gold.builders.fanout import track_fanout
 from laps_analytics.gold.builders.links import link_quality, links_longer, path_stretch
 from laps_analytics.gold.builders.qoe import qoe_longer, qoe_region
@@ -26,57 +26,57 @@ from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.gold.silver import Lookback, Silver
 from laps_analytics.schema import event_types
 
-__all__ = ["ORDER", "RECIPES", "Recipe", "Scene"]
+__all__ = ["ORDER", "RECIPES", "BuildContext", "Recipe"]
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """What a table can be made from."""
+class BuildContext:
+    """Inputs that a recipe can use."""
 
     spark: SparkSession
     silver: Silver
     dimensions: Dimensions
     now_us: int
     gold: Callable[[str, Iterable[str]], DataFrame]
-    """A gold table that was built before, of some days."""
-    ways: Callable[[Sequence[str]], DataFrame]
-    """What went over each way in five minutes, of some days: made once for a build."""
-    keep: Keep = as_it_is
+    """Returns some days of a gold table that was built before."""
+    paths: Callable[[Sequence[str]], DataFrame]
+    """Returns the traffic by path in five minutes of some days, computed once for a build."""
+    persist: Persist = unpersisted
     quarantine: DataFrame | None = None
     """Lines that could not be read."""
     unfit: DataFrame | None = None
     """Events that could not be used."""
     clocks: DataFrame | None = None
-    """Who ever wrote telemetry."""
+    """Relays that ever wrote telemetry."""
 
 
-Make: TypeAlias = Callable[[Scene, Sequence[str]], DataFrame]
-_Longer: TypeAlias = Callable[[Scene, DataFrame, str], DataFrame]
+Make: TypeAlias = Callable[[BuildContext, Sequence[str]], DataFrame]
+_Longer: TypeAlias = Callable[[BuildContext, DataFrame, str], DataFrame]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How a table is made."""
+    """How a table is built."""
 
     make: Make
     silver: Mapping[str, Lookback] = field(default_factory=dict)
-    """Event types that it reads, and how far back."""
+    """Event types to how far back they are read."""
     gold: Mapping[str, int] = field(default_factory=dict)
-    """Gold tables that it reads, and of how many days, the day itself included."""
+    """Lower gold tables to the number of days that are read, the day itself included."""
     uses_dimensions: bool = False
     adds: bool = False
-    """Whether rows are added, and none are replaced."""
+    """Whether rows are added, and none replaced."""
     refused: bool = False
-    """Whether it reads what could not be read or used, too."""
+    """Whether it also reads the quarantine tables."""
     edition: int = 1
-    """Larger after a change of what the table holds: its days are stale then."""
+    """Increased when the content of the table changes, so that all days are stale."""
 
 
 def _simple(
     make: Callable[[Silver, Sequence[str]], DataFrame], *kinds: str, back: Lookback = "none"
 ) -> Recipe:
     return Recipe(
-        make=lambda scene, days: make(scene.silver, days), silver=dict.fromkeys(kinds, back)
+        make=lambda context, days: make(context.silver, days), silver=dict.fromkeys(kinds, back)
     )
 
 
@@ -84,51 +84,51 @@ def _with_dimensions(
     make: Callable[[Silver, Sequence[str], Dimensions], DataFrame], **silver: Lookback
 ) -> Recipe:
     return Recipe(
-        make=lambda scene, days: make(scene.silver, days, scene.dimensions),
+        make=lambda context, days: make(context.silver, days, context.dimensions),
         silver={kind.replace("_", "."): back for kind, back in silver.items()},
         uses_dimensions=True,
     )
 
 
 def _reaching_back(days: Sequence[str], count: int) -> list[str]:
-    """Some days and those before each, ``count`` in all for each."""
+    """Return some days with the days before each, ``count`` in all for each."""
     found = {
         str(date.fromisoformat(day) - timedelta(days=step)) for day in days for step in range(count)
     }
     return sorted(found)
 
 
-def _capacity(scene: Scene, days: Sequence[str]) -> DataFrame:
-    minutes = scene.gold("traffic_1m", _reaching_back(days, capacity.HISTORY))
-    return capacity.capacity_fc(scene.spark, minutes, days, scene.dimensions)
+def _capacity(context: BuildContext, days: Sequence[str]) -> DataFrame:
+    minutes = context.gold("traffic_1m", _reaching_back(days, capacity.HISTORY))
+    return capacity.capacity_fc(context.spark, minutes, days, context.dimensions)
 
 
-def _anomaly(scene: Scene, days: Sequence[str]) -> DataFrame:
+def _anomaly(context: BuildContext, days: Sequence[str]) -> DataFrame:
     history = _reaching_back(days, anomalies.BEFORE + 1)
-    return anomalies.anomaly(lambda name: scene.gold(name, history), days, scene.keep)
+    return anomalies.anomaly(lambda name: context.gold(name, history), days, context.persist)
 
 
-def _usage(scene: Scene, days: Sequence[str]) -> DataFrame:
+def _usage(context: BuildContext, days: Sequence[str]) -> DataFrame:
     now = usage_tenant(
-        scene.silver, days, scene.dimensions, now_us=scene.now_us, ways=scene.ways(days)
+        context.silver, days, context.dimensions, now_us=context.now_us, paths=context.paths(days)
     )
-    before = scene.gold("usage_tenant_day", days)
-    return restated(now, before, now_us=scene.now_us)
+    before = context.gold("usage_tenant_day", days)
+    return restated(now, before, now_us=context.now_us)
 
 
-def _quality(scene: Scene, days: Sequence[str]) -> DataFrame:
+def _quality(context: BuildContext, days: Sequence[str]) -> DataFrame:
     return quality(
-        scene.silver,
+        context.silver,
         days,
-        scene.quarantine,
-        unfit=scene.unfit,
-        clocks=scene.clocks,
-        keep=scene.keep,
+        context.quarantine,
+        unfit=context.unfit,
+        clocks=context.clocks,
+        persist=context.persist,
     )
 
 
-def _qoe(scene: Scene, lower: DataFrame, name: str) -> DataFrame:
-    return qoe_longer(lower, name, scene.dimensions)
+def _qoe(context: BuildContext, lower: DataFrame, name: str) -> DataFrame:
+    return qoe_longer(lower, name, context.dimensions)
 
 
 def _plain(make: Callable[[DataFrame, str], DataFrame]) -> _Longer:
@@ -136,11 +136,11 @@ def _plain(make: Callable[[DataFrame, str], DataFrame]) -> _Longer:
 
 
 def _longer(make: _Longer, *names: str, uses_dimensions: bool = False) -> dict[str, Recipe]:
-    """Tables of longer and longer windows, each made from the one before and nothing else."""
+    """Return recipes of tables with longer windows, each built from the one before."""
 
     def recipe(lower: str, name: str) -> Recipe:
         return Recipe(
-            make=lambda scene, days: make(scene, scene.gold(lower, days), name),
+            make=lambda context, days: make(context, context.gold(lower, days), name),
             gold={lower: 1},
             uses_dimensions=uses_dimensions,
         )
@@ -154,7 +154,7 @@ RECIPES: Final[Mapping[str, Recipe]] = {
     "traffic_1m": _with_dimensions(traffic_1m, hop_stat="none"),
     **_longer(_plain(traffic_longer), "traffic_1m", "traffic_1h", "traffic_1d"),
     "topology_snapshot": Recipe(
-        make=lambda scene, days: topology_snapshot(scene.silver, days, keep=scene.keep),
+        make=lambda context, days: topology_snapshot(context.silver, days, persist=context.persist),
         silver={
             "node.adv": "all",
             "node.wd": "all",
@@ -165,25 +165,27 @@ RECIPES: Final[Mapping[str, Recipe]] = {
         edition=3,
     ),
     "link_quality_5m": Recipe(
-        make=lambda scene, days: link_quality(scene.silver, days, scene.ways(days)),
+        make=lambda context, days: link_quality(context.silver, days, context.paths(days)),
         silver={"quic.sample": "hour", "hop.stat": "none"},
     ),
     **_longer(_plain(links_longer), "link_quality_5m", "link_quality_1h", "link_quality_1d"),
     "track_fanout_5m": Recipe(
-        make=lambda scene, days: track_fanout(
-            scene.silver, days, scene.dimensions, scene.ways(days)
+        make=lambda context, days: track_fanout(
+            context.silver, days, context.dimensions, context.paths(days)
         ),
         silver=dict.fromkeys(("hop.stat", "quic.sample", "node.adv"), "none"),
         uses_dimensions=True,
     ),
     "path_stretch": Recipe(
-        make=lambda scene, days: path_stretch(scene.silver, days, keep=scene.keep),
+        make=lambda context, days: path_stretch(context.silver, days, persist=context.persist),
         silver=dict.fromkeys(("node.adv", "quic.sample"), "none"),
     ),
     "qoe_region_1m": replace(_with_dimensions(qoe_region, client_report="none"), edition=2),
     **_longer(_qoe, "qoe_region_1m", "qoe_region_1h", "qoe_region_1d", uses_dimensions=True),
     "blame": Recipe(
-        make=lambda scene, days: blame(scene.silver, days, scene.dimensions, keep=scene.keep),
+        make=lambda context, days: blame(
+            context.silver, days, context.dimensions, persist=context.persist
+        ),
         silver={"delivery.sample": "hour", "client.report": "none"},
         uses_dimensions=True,
         edition=2,
@@ -214,4 +216,4 @@ RECIPES: Final[Mapping[str, Recipe]] = {
 """Table to recipe."""
 
 ORDER: Final = tuple(RECIPES)
-"""In this order every table finds what it stands on."""
+"""Tables in build order: each comes after the tables it reads."""

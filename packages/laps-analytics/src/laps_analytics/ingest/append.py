@@ -1,20 +1,22 @@
-r"""Silver while an hour is still open: only what is new is added.
+r"""Append the rows of a batch to an open hour of silver.
 
-To make an hour again for each batch of a stream would cost more with each minute of the hour. So
-the rows of a batch are added, and the hour is made as a whole once, when it is over
-(:mod:`laps_analytics.ingest.rebuild`). Until then its clocks are those of the last whole hour, and
-events that these would move to another hour wait.
+Rebuilding an hour for each batch of a stream would cost more with each minute. So rows are
+appended, and the hour is rebuilt once when it is over (:mod:`laps_analytics.ingest.rebuild`). Until
+then it uses the clock errors of the last complete hour. Events that would move to another hour wait
+for the rebuild.
 
-Each event is still there once. Relays number their events, so one with a number above all that were
-seen of its boot is new; that is nearly all of them. Only the others are looked up in bronze::
+Each event is stored once. Relays number their events, so a number above all earlier ones of the
+boot is new. Only other events are looked up in bronze:
+
+::
 
     number > highest of relay and boot?  --yes--> new
-                     \--no, or unknown--> in bronze, of a batch before?  --no--> new (it was late)
+                     \--no, or unknown--> in bronze, in an earlier batch?  --no--> new (it was late)
 
-What is kept between batches is one number and one time for each relay and boot, and for two hours
-only. A boot that is forgotten is unknown: what comes of it then is looked up. That is rare, since
-no hour is open for longer: an event comes to an open hour at most 1.5 h after its time, and its
-first copy came at most 1000 s before its time (else its clock is broken, and silver has neither).
+Between batches, ingest keeps one number and one time for each relay and boot, for two hours. Events
+of an unknown boot are looked up in bronze. That is rare: an event reaches an open hour at most 1.5
+h after its time. Its first copy came at most 1000 s before its time; otherwise the clock is broken,
+and silver holds neither.
 """
 
 from __future__ import annotations
@@ -31,25 +33,25 @@ from laps_analytics.ingest.bronze import batch_key
 from laps_analytics.ingest.clock import clock_rows
 from laps_analytics.ingest.facts import Boot, Facts, facts_of
 from laps_analytics.ingest.hours import HOUR_US, Hour, hour_at, hour_of_file
-from laps_analytics.ingest.rebuild import PLACED
+from laps_analytics.ingest.rebuild import CLOCK_WITH_BATCH
 from laps_analytics.ingest.schema_check import shape_fits
-from laps_analytics.ingest.silver import once, placed, typed
+from laps_analytics.ingest.silver import deduplicated, typed, with_clock
 from laps_analytics.lake import DataFile, Lake, Snapshot, read, read_rows, write
 from laps_analytics.schema import BRONZE, event_types, silver_type, table_name
 
-__all__ = ["FORGET_US", "Boots", "append", "doubtful", "remember"]
+__all__ = ["BOOT_TTL_US", "Boots", "append", "maybe_seen", "updated_boots"]
 
 Boots = Mapping[str, tuple[int, int]]
-"""``relay:boot`` to the highest number that was seen, and to when that was."""
+"""``relay:boot`` to the highest event number, and to the time of the last event."""
 
-FORGET_US: Final = 2 * HOUR_US
-"""For how long a boot is known that says nothing."""
+BOOT_TTL_US: Final = 2 * HOUR_US
+"""Time after which a boot without events is forgotten."""
 
 _THREADS: Final = 3
-"""Tables that are written at once: small jobs wait more than they work."""
+"""Number of tables written at the same time."""
 _FEW: Final = 64
-"""Relays that are looked up one after the other."""
-_STAYS: Final = f"(ts_us - offset_us) div {HOUR_US} = ts_us div {HOUR_US}"
+"""Most relays whose offsets become a constant instead of a join."""
+_IN_SAME_HOUR: Final = f"(ts_us - offset_us) div {HOUR_US} = ts_us div {HOUR_US}"
 """Whether an event stays in its hour when its time is corrected."""
 
 
@@ -62,7 +64,7 @@ def append(
     batch: int,
     now_us: int,
 ) -> dict[str, tuple[int, int]]:
-    """Add the rows of a batch to silver; what is known of boots after it."""
+    """Add the rows of a batch to silver, and return the state of the boots after it."""
     table = lake.table("bronze/events")
     known = set(event_types())
     files = [
@@ -71,7 +73,7 @@ def append(
         if file.partition["type"] in known and hour_of_file(file) in hours
     ]
     if not files:
-        return remember(boots, Facts(), now_us)
+        return updated_boots(boots, Facts(), now_us)
     session = spark()
     facts = facts_of(table, files)
     key = f"part-{batch}"
@@ -95,12 +97,12 @@ def append(
         if bad := [shape for shape in facts.shapes[kind] if not shape_fits(kind, shape)]:
             rows = rows.where(~fn.coalesce(fn.col("shape").isin(*bad), fn.lit(False)))
         if kind in facts.copied:
-            rows = once(rows)
-        names = doubtful(facts.numbers[kind], boots)
+            rows = deduplicated(rows)
+        names = maybe_seen(facts.numbers[kind], boots)
         if names and any(file.partition["type"] == kind for file in before):
             seen = bronze(before, kind).where(fn.concat_ws(":", "relay", "boot").isin(names))
             rows = rows.join(seen.select("event_id"), "event_id", "left_anti")
-        good = typed(_at_their_time(rows, clock).where(_STAYS), kind).where("whole")
+        good = typed(_with_corrected_time(rows, clock).where(_IN_SAME_HOUR), kind).where("whole")
         columns = [item.name for item in silver_type(kind)]
         mine = {hour_of_file(file) for file in files if file.partition["type"] == kind}
         if len(mine) == 1:
@@ -113,11 +115,11 @@ def append(
     with ThreadPoolExecutor(_THREADS) as pool:
         for _ in pool.map(add, sorted(facts.numbers)):
             pass
-    return remember(boots, facts, now_us)
+    return updated_boots(boots, facts, now_us)
 
 
-def doubtful(numbers: Mapping[Boot, tuple[int, int]], boots: Boots) -> list[str]:
-    """Boots with a number that need not be new, or of which nothing is known (any more)."""
+def maybe_seen(numbers: Mapping[Boot, tuple[int, int]], boots: Boots) -> list[str]:
+    """Return the boots with a number that may be a duplicate, and the unknown boots."""
     found = []
     for (relay, boot), (lowest, _) in numbers.items():
         name = f"{relay}:{boot}"
@@ -126,9 +128,9 @@ def doubtful(numbers: Mapping[Boot, tuple[int, int]], boots: Boots) -> list[str]
     return sorted(found)
 
 
-def remember(boots: Boots, facts: Facts, now_us: int) -> dict[str, tuple[int, int]]:
-    """What is known after a batch, without boots that said nothing for long."""
-    after = {name: (top, at) for name, (top, at) in boots.items() if now_us - at < FORGET_US}
+def updated_boots(boots: Boots, facts: Facts, now_us: int) -> dict[str, tuple[int, int]]:
+    """Return the state of the boots after a batch, without boots that have expired."""
+    after = {name: (top, at) for name, (top, at) in boots.items() if now_us - at < BOOT_TTL_US}
     for mine in facts.numbers.values():
         for (relay, boot), (_, highest) in mine.items():
             name = f"{relay}:{boot}"
@@ -138,7 +140,7 @@ def remember(boots: Boots, facts: Facts, now_us: int) -> dict[str, tuple[int, in
 
 
 def _clock(lake: Lake, facts: Facts, now_us: int) -> list[dict[str, Any]]:
-    """The clocks of a batch: the last that are known, if they are not plainly broken."""
+    """Return the clock rows of a batch, with the last known offsets of the relays."""
     last: dict[str, Mapping[str, Any]] = {}
     table = lake.table("silver/clock")
     snapshot = table.snapshot()
@@ -158,16 +160,16 @@ def _clock(lake: Lake, facts: Facts, now_us: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _at_their_time(rows: DataFrame, clock: list[dict[str, Any]]) -> DataFrame:
-    """Rows of relays whose clock is not broken, and what :func:`placed` says of them.
+def _with_corrected_time(rows: DataFrame, clock: list[dict[str, Any]]) -> DataFrame:
+    """Return the rows of relays without a broken clock, with the columns of :func:`with_clock`.
 
-    To join with the clocks is a job of its own, so where they are few, and of one hour, they are a
-    constant: as text, since that is no part of the code that Spark compiles.
+    A join with the clocks is a job of its own. The offsets of few relays in one hour are a JSON
+    constant instead; text is not part of the code that Spark compiles.
     """
     if len({(row["dt"], row["hour"]) for row in clock}) > 1 or len(clock) > _FEW:
-        known = [tuple(row[name] for name in PLACED.fieldNames()) for row in clock]
-        frame = rows.sparkSession.createDataFrame(known, PLACED)
-        return placed(rows, frame).where("ok")
+        known = [tuple(row[name] for name in CLOCK_WITH_BATCH.fieldNames()) for row in clock]
+        frame = rows.sparkSession.createDataFrame(known, CLOCK_WITH_BATCH)
+        return with_clock(rows, frame).where("ok")
     offsets = json.dumps({row["relay"]: row["offset_us"] for row in clock if row["ok"]})
     offset = fn.from_json(fn.lit(offsets), "map<string,bigint>")[fn.col("relay")]
     rows = rows.select(

@@ -1,13 +1,13 @@
-r"""What keeps a lake small while a stream goes on, between its batches.
+"""Merge small files and delete unused ones between the batches of a stream.
 
 ::
 
-    batch, batch, batch --> small files of an open hour --many?--> one of them for each partition
-    an hour is over     --> silver is made as a whole; bronze: its small files become one
-    an hour later       --> files that were taken out, and old entries of logs, are removed
+    batch, batch, batch --> small files of an open hour --too many?--> one for each partition
+    hour is over        --> silver is rebuilt; the small files of bronze become one
+    an hour later       --> removed files and old log entries are deleted
 
-Nothing here belongs to a batch. Rows do not change, a commit is there or not, and what is not done
-because the process is killed is done after the next batch: hours that are over wait in the journal.
+Compaction does not change rows and is not part of a batch. Work that a killed process left is done
+after the next batch: the journal lists the hours that are over.
 """
 
 from __future__ import annotations
@@ -25,31 +25,39 @@ from laps_analytics.ingest.journal import Journal
 from laps_analytics.lake import DataFile, Lake, compact
 from laps_analytics.schema import BRONZE, QLOG, QUARANTINE, event_types, silver_type, table_name
 
-__all__ = ["Upkeep", "clear", "compact_hours", "crowded", "keep_small"]
+__all__ = [
+    "UpkeepLimits",
+    "compact_after_batch",
+    "compact_hours",
+    "needs_compaction",
+    "remove_unused",
+]
 
 _SMALL: Final = 32 << 20
-"""Bytes of a file that is merged with others no more."""
+"""Size below which a file is merged with others, in bytes."""
 _HOURLY: Final = StructType([StructField("dt", StringType()), StructField("hour", StringType())])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Upkeep:
-    """How much may lie about."""
+class UpkeepLimits:
+    """Limits of small files and of removed files."""
 
     open_files: int = 64
-    """Small files of a partition while its hour is open."""
+    """Most small files of a partition while its hour is open."""
     closed_files: int = 4
-    """The same when it is over; late events come in small files again."""
+    """Most small files when the hour is over. Late events add small files again."""
     look_every: int = 16
-    """Batches between looks for small files."""
+    """Batches between two searches for small files."""
     readers_s: float = 3600.0
-    """For how long a file that was taken out stays for those who read it."""
+    """Seconds for which a removed file stays on disk for its readers."""
     renew_every: int = 256
-    """Micro-batches after which a stream has a new checkpoint."""
+    """Micro-batches after which a stream starts a new checkpoint."""
 
 
-def crowded(files: Iterable[DataFile], limit: Callable[[DataFile], int | None]) -> list[DataFile]:
-    """The small files of partitions that have more of them than the limit, if there is one."""
+def needs_compaction(
+    files: Iterable[DataFile], limit: Callable[[DataFile], int | None]
+) -> list[DataFile]:
+    """Return the small files of partitions that have more of them than ``limit`` allows."""
     parts: defaultdict[tuple[str, ...], list[DataFile]] = defaultdict(list)
     for file in files:
         if file.bytes < _SMALL and limit(file) is not None:
@@ -59,16 +67,19 @@ def crowded(files: Iterable[DataFile], limit: Callable[[DataFile], int | None]) 
     ]
 
 
-def keep_small(
+def compact_after_batch(
     spark: Callable[[], SparkSession],
     lake: Lake,
     journal: Journal,
-    limits: Upkeep,
+    limits: UpkeepLimits,
     *,
     batch: int,
     made: set[Hour],
 ) -> int:
-    """After a batch that made some hours whole: merge and remove what is due; files merged."""
+    """Merge and delete files that are due, and return the number of merged files.
+
+    ``made`` are the hours that the batch rebuilt.
+    """
     closed: set[Hour] = {(dt, hour) for dt, hour in journal.state.get("closed", ())}
     found = 0
     if closed or batch % limits.look_every == 0:
@@ -77,7 +88,7 @@ def keep_small(
     if closed:
         journal.note(closed=None)
     if made:
-        clear(lake, journal, limits)
+        remove_unused(lake, journal, limits)
     return found
 
 
@@ -86,9 +97,9 @@ def compact_hours(
     lake: Lake,
     hours: set[Hour],
     closed: set[Hour],
-    limits: Upkeep,
+    limits: UpkeepLimits,
 ) -> int:
-    """Merge small files of some hours, in bronze and in silver; how many there were."""
+    """Merge small files of some hours in bronze and silver, and return their number."""
 
     def is_open(file: DataFile) -> int | None:
         return limits.open_files if hour_of_file(file) in hours else None
@@ -100,7 +111,7 @@ def compact_hours(
         name: str, schema: StructType, by: tuple[str, ...], limit: Callable[[DataFile], int | None]
     ) -> int:
         table = lake.table(name)
-        if many := crowded(table.snapshot().files.values(), limit):
+        if many := needs_compaction(table.snapshot().files.values(), limit):
             compact(spark(), table, schema, many, partition_by=by)
         return len(many)
 
@@ -114,8 +125,10 @@ def compact_hours(
     return found
 
 
-def clear(lake: Lake, journal: Journal, limits: Upkeep, *, deep: bool = False) -> None:
-    """Remove what no reader needs; with ``deep`` also what killed writers left in tables."""
+def remove_unused(
+    lake: Lake, journal: Journal, limits: UpkeepLimits, *, deep: bool = False
+) -> None:
+    """Delete files that no reader needs; with ``deep``, also those of killed writers."""
     for name in lake.tables():
         if name.startswith(("bronze/", "silver/")):
             table = lake.table(name)

@@ -1,12 +1,12 @@
-r"""Silver partitions, made again from bronze.
+r"""Rebuild hours of silver from bronze.
 
 ::
 
-    bronze hours that got rows --> silver/clock of these hours --> silver tables of these hours
-                                             \-- and of a neighbour, if corrected times reach it
+    hours of bronze with new rows --> silver/clock of these hours --> silver tables of these hours
+                                                \-- and of a neighbour that corrected times reach
 
-An hour of silver is always made from all of its bronze rows and takes the place of what was there.
-So it does not matter how often, or in how many pieces, events came.
+An hour of silver is built from all of its bronze rows and replaces the old one. So the result does
+not depend on the number or order of batches.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from laps_analytics.ingest.hours import (
     reach,
 )
 from laps_analytics.ingest.schema_check import is_whole, shape_fits
-from laps_analytics.ingest.silver import once, placed, typed, unfit
+from laps_analytics.ingest.silver import deduplicated, typed, unfit, with_clock
 from laps_analytics.lake import (
     DataFile,
     Lake,
@@ -56,22 +56,22 @@ from laps_analytics.schema import (
     table_name,
 )
 
-__all__ = ["PLACED", "Rebuilt", "bad_shapes", "is_over", "rebuild"]
+__all__ = ["CLOCK_WITH_BATCH", "Rebuilt", "bad_shapes", "is_over", "rebuild"]
 
 _THREADS: Final = 3
-"""Tables that are written at once: small jobs wait more than they work."""
-PLACED: Final = StructType([*CLOCK.fields, StructField("hour_batch", LongType())])
+"""Number of tables written at the same time."""
+CLOCK_WITH_BATCH: Final = StructType([*CLOCK.fields, StructField("hour_batch", LongType())])
 
 
 @dataclass(slots=True)
 class Rebuilt:
-    """What a rebuild found in the hours that it made."""
+    """Result of a rebuild."""
 
     hours: set[Hour] = field(default_factory=set)
     rows: dict[str, int] = field(default_factory=dict)
     """Silver rows, by event type."""
     copies: int = 0
-    """Bronze rows of these hours that are in no table."""
+    """Bronze rows of these hours that are in no silver table."""
     late: int = 0
     unfit: int = 0
     broken: list[str] = field(default_factory=list)
@@ -80,7 +80,7 @@ class Rebuilt:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is made from what."""
+    """Input and output of a rebuild."""
 
     spark: SparkSession
     lake: Lake
@@ -89,15 +89,15 @@ class _Plan:
     touched: frozenset[Hour]
     """Bronze hours that changed."""
     hours: frozenset[Hour]
-    """Silver hours that are made again."""
+    """Silver hours to rebuild."""
     needed: frozenset[Hour]
-    """Bronze hours that they are made from."""
+    """Bronze hours that they are built from."""
     clock: DataFrame
     kinds: Mapping[str, tuple[str, ...]]
-    """Event types with rows there to shapes that do not fit."""
+    """Event types of these hours to their invalid shapes."""
 
     def bronze(self, kind: str, hours: frozenset[Hour]) -> DataFrame:
-        """The bronze rows of a type in some hours."""
+        """Return the bronze rows of a type in some hours."""
         return read(
             self.spark,
             self.lake.table("bronze/events"),
@@ -107,7 +107,7 @@ class _Plan:
         )
 
     def fits(self, kind: str) -> Column:
-        """Whether the shape of a body is one that fits."""
+        """Return whether the shape of a body is valid."""
         bad = self.kinds.get(kind, ())
         return ~fn.coalesce(fn.col("shape").isin(*bad), fn.lit(False)) if bad else fn.lit(True)
 
@@ -120,7 +120,7 @@ def rebuild(
     batch: int,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Rebuilt:
-    """Make the silver partitions of some hours again. Done twice with one batch is done once."""
+    """Rebuild the silver partitions of some hours. Repeating it for the same batch does nothing."""
     if not touched:
         return Rebuilt()
     key = f"whole-{batch}"
@@ -128,7 +128,7 @@ def rebuild(
     hours = _make_clock(spark, lake, events, touched, key=key)
     progress("clock")
     clock = lake.table("silver/clock").snapshot()
-    near = {hour for each in hours for hour in _around(each)} | hours
+    near = {hour for each in hours for hour in _neighbours(each)} | hours
     rows = read_rows(
         lake.table("silver/clock"), snapshot=clock, where=lambda file: hour_of_file(file) in near
     )
@@ -140,7 +140,8 @@ def rebuild(
     for row in rows:
         row["hour_batch"] = first[row["dt"], row["hour"]]
     frame = spark.createDataFrame(
-        [tuple(row[name] for name in PLACED.fieldNames()) for row in rows], PLACED
+        [tuple(row[name] for name in CLOCK_WITH_BATCH.fieldNames()) for row in rows],
+        CLOCK_WITH_BATCH,
     )
     known = set(event_types())
     kinds = bad_shapes(
@@ -160,7 +161,7 @@ def rebuild(
     )
     broken = {row["relay"] for row in rows if not row["ok"] and (row["dt"], row["hour"]) in needed}
     result = Rebuilt(hours=hours, broken=sorted(broken))
-    doubtful = {kind for kind, bad in kinds.items() if bad or _has_inside(kind)}
+    suspect_kinds = {kind for kind, bad in kinds.items() if bad or _has_inside(kind)}
 
     def one(kind: str) -> tuple[str, dict[str, int]]:
         seen = _write_type(plan, kind)
@@ -171,7 +172,7 @@ def rebuild(
         for kind, seen in pool.map(one, sorted({*kinds, *_stale(lake, hours)})):
             result.rows[kind] = seen["rows"]
             result.late += seen["late"]
-    wanted = sorted(set(kinds) if broken else doubtful & set(kinds))
+    wanted = sorted(set(kinds) if broken else suspect_kinds & set(kinds))
     result.unfit = _write_unfit(plan, wanted, sorted(broken))
     progress("silver/quarantine")
     here = [
@@ -185,11 +186,11 @@ def rebuild(
 
 
 def is_over(hour: Hour, now_us: int) -> bool:
-    """Whether an hour is closed at a time."""
+    """Return whether an hour is closed at a time."""
     return begin_of(hour) + HOUR_US + WATERMARK_US <= now_us
 
 
-def _around(hour: Hour) -> set[Hour]:
+def _neighbours(hour: Hour) -> set[Hour]:
     begin = begin_of(hour)
     return {hour_at(max(begin - 1, 0)), hour_at(begin + HOUR_US)}
 
@@ -202,7 +203,10 @@ def _make_clock(
     *,
     key: str,
 ) -> set[Hour]:
-    """Commit the clocks of the hours; the silver hours that they reach, or reached before."""
+    """Commit the clocks of the hours.
+
+    Returns the silver hours that their events fall into, or fell into before.
+    """
     table = lake.table("silver/clock")
     before = table.snapshot()
     if key in before.batches:
@@ -242,7 +246,7 @@ def _make_clock(
 def bad_shapes(
     spark: SparkSession, lake: Lake, events: Snapshot, files: Iterable[DataFile]
 ) -> dict[str, tuple[str, ...]]:
-    """The event types of some files of bronze, each with the shapes there that do not fit it."""
+    """Return the event types of some bronze files, each with its invalid shapes."""
     files = list(files)
     chosen = {file.path for file in files}
     found: dict[str, list[str]] = {file.partition["type"]: [] for file in files}
@@ -260,7 +264,7 @@ def bad_shapes(
 
 
 def _stale(lake: Lake, hours: set[Hour]) -> set[str]:
-    """Types whose silver tables have rows in some hours: these go, even if no others come."""
+    """Return the types whose silver tables have rows in some hours, which a rebuild replaces."""
     return {
         kind
         for kind in event_types()
@@ -269,13 +273,13 @@ def _stale(lake: Lake, hours: set[Hour]) -> set[str]:
 
 
 def _write_type(plan: _Plan, kind: str) -> dict[str, int]:
-    """Make one table's partitions again, if that was not done before; what is in them."""
+    """Rebuild the partitions of one table unless the batch did so, and return the row counts."""
     table = plan.lake.table(f"silver/{table_name(kind)}")
     if plan.key in table.snapshot().batches:
         return _counted(table, plan.key)
     # Before copies are dropped: a body that does not fit must not stand in for one that does.
-    rows = once(plan.bronze(kind, plan.needed).where(plan.fits(kind)))
-    rows = placed(rows, plan.clock).where("ok")
+    rows = deduplicated(plan.bronze(kind, plan.needed).where(plan.fits(kind)))
+    rows = with_clock(rows, plan.clock).where("ok")
     inside = fn.concat_ws("/", "dt", "hour").isin(*(f"{dt}/{hour}" for dt, hour in plan.hours))
     out = typed(rows, kind).where(fn.col("whole") & inside)
     columns = [item.name for item in silver_type(kind)]
@@ -290,7 +294,7 @@ def _write_type(plan: _Plan, kind: str) -> dict[str, int]:
 
 
 def _counted(table: Table, key: str) -> dict[str, int]:
-    """How many rows were written, and how many of them are late."""
+    """Return the number of rows of a batch, and how many of them are late."""
     paths = [file.path for file in table.files_of(key)]
     late = 0
     for path in paths:
@@ -300,12 +304,12 @@ def _counted(table: Table, key: str) -> dict[str, int]:
 
 
 def _has_inside(kind: str) -> bool:
-    """Whether a body can be torn inside: what shapes do not show is looked at row by row."""
+    """Return whether a body has arrays or structs, whose faults a shape does not show."""
     return any(isinstance(item.dataType, ArrayType | StructType) for item in body_type(kind))
 
 
 def _write_unfit(plan: _Plan, kinds: list[str], broken: list[str]) -> int:
-    """``silver/quarantine`` of the hours; the number of its rows there."""
+    """Rebuild ``silver/quarantine`` of the hours, and return its number of rows there."""
     table = plan.lake.table("silver/quarantine")
     replace = [{"dt": dt, "hour": hour} for dt, hour in plan.touched]
     if kinds:
@@ -317,8 +321,10 @@ def _write_unfit(plan: _Plan, kinds: list[str], broken: list[str]) -> int:
             fits = plan.fits(kind) & is_whole(kind, "_body")
             # Nearly all rows are good: they go before anything is joined or sorted.
             frames.append(rows.withColumn("_fits", fits).where(~fits | strange).drop("_body"))
-        found = placed(reduce(DataFrame.unionByName, frames), plan.clock)
-        bad = unfit(once(found.where(~(fn.col("ok") & fn.col("_fits"))).drop("_fits"), "type"))
+        found = with_clock(reduce(DataFrame.unionByName, frames), plan.clock)
+        bad = unfit(
+            deduplicated(found.where(~(fn.col("ok") & fn.col("_fits"))).drop("_fits"), "type")
+        )
         write(bad, table, partition_by=("dt", "hour"), replace=replace, batch=plan.key)
     else:
         before = table.snapshot()

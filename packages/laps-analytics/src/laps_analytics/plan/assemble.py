@@ -1,4 +1,4 @@
-"""From what relays said to a network and a demand that a liar among them cannot bend far."""
+"""Assemble the network and the demand from reports, robust against false reports."""
 
 from __future__ import annotations
 
@@ -13,46 +13,58 @@ from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.plan.constraints import Settings
 from laps_analytics.plan.core.demand import Track
 from laps_analytics.plan.core.network import Floats, Network, Node
-from laps_analytics.plan.core.predict import DAY, WINDOW_US, Backtest, backtest, forecast, tried
-from laps_analytics.plan.core.trust import believed, liars, settle, settle_loss
+from laps_analytics.plan.core.predict import (
+    DAY,
+    WINDOW_US,
+    Backtest,
+    backtest,
+    backtest_links,
+    forecast,
+)
+from laps_analytics.plan.core.trust import (
+    inconsistent_ends,
+    reconcile_loss,
+    reconcile_rtt,
+    window_medians,
+)
 from laps_analytics.plan.demand_estimate import demand_of
-from laps_analytics.plan.observation import NodeRow, Observed
+from laps_analytics.plan.observation import NodeRow, Observation
 
 __all__ = ["Assembled", "assemble"]
 
 _RECENT: Final = 12
-"""Windows that count as the present."""
+"""Number of latest windows that count as the present."""
 _UNKNOWN_BPS: Final = 1e15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Assembled:
-    """What a plan is made from, and what was thought on the way."""
+    """Input of a plan, and how it was derived."""
 
     until_us: int
-    """The end of the time that was looked at."""
+    """End of the observed time."""
     network: Network
     tracks: Sequence[Track]
     suspects: tuple[str, ...]
-    """Relays whose measurements were not believed."""
-    aside: tuple[str, ...] = ()
-    """Relays of which nothing was believed: what they wrote contradicts others, or is broken."""
+    """Relays whose measurements are not used."""
+    excluded: tuple[str, ...] = ()
+    """Relays of which nothing is used, because their reports contradict others or are broken."""
     prediction: Backtest
     predicted: bool
-    """Whether the forecast of round trips was used; the present otherwise."""
+    """Whether the forecast of round trip times is used; otherwise the present values."""
     loss_prediction: Backtest
     loss_predicted: bool
-    """The same of loss."""
+    """Whether the forecast of loss is used."""
 
 
 def assemble(
-    observed: Observed,
+    observed: Observation,
     settings: Settings,
     dimensions: Dimensions | None = None,
     *,
-    aside: Collection[str] = (),
+    excluded: Collection[str] = (),
 ) -> Assembled:
-    """Believe what can be believed; nothing that those say who are set ``aside``."""
+    """Return the network and the demand; reports of ``excluded`` relays are not used."""
     facts = dimensions or Dimensions()
     index = {row.node: number for number, row in enumerate(observed.nodes)}
     places = [
@@ -61,13 +73,13 @@ def assemble(
     ]
     series = _all_series(observed.rtt_ms, index, observed.at_us, 1e-9, np.inf)
     present, ahead, judged = _expected(series, 1e-9, np.inf)
-    doubted = {index[name] for name in aside if name in index}
-    suspects = liars(present, places) | doubted
-    rtt = settle(ahead, places, doubted)
+    untrusted = {index[name] for name in excluded if name in index}
+    suspects = inconsistent_ends(present, places) | untrusted
+    rtt = reconcile_rtt(ahead, places, untrusted)
     lost = _all_series(observed.loss, index, observed.at_us, 0.0, 1.0)
     _, lost_ahead, loss_judged = _expected(lost, 0.0, 1.0)
-    loss = settle_loss(lost_ahead, len(index), suspects)
-    tracks, to_clients = demand_of(observed.hops, index, facts, aside)
+    loss = reconcile_loss(lost_ahead, len(index), suspects)
+    tracks, to_clients = demand_of(observed.hops, index, facts, excluded)
     nodes = tuple(
         _node(row, settings, facts, to_clients.get(number, 0.0))
         for number, row in enumerate(observed.nodes)
@@ -78,7 +90,7 @@ def assemble(
         network=network,
         tracks=tracks,
         suspects=tuple(sorted(observed.nodes[number].node for number in suspects)),
-        aside=tuple(sorted(aside)),
+        excluded=tuple(sorted(excluded)),
         prediction=judged,
         predicted=judged.wins,
         loss_prediction=loss_judged,
@@ -93,7 +105,7 @@ def _all_series(
     least: float,
     most: float,
 ) -> dict[tuple[int, int], Floats]:
-    """By measuring end and other end: a row of windows."""
+    """Return the series of windows by measuring end and other end."""
     return {
         (index[a], index[b]): _series(values, end_us, least, most)
         for (a, b), values in measured.items()
@@ -104,18 +116,18 @@ def _all_series(
 def _expected(
     series: Mapping[tuple[int, int], Floats], least: float, most: float
 ) -> tuple[dict[tuple[int, int], float], dict[tuple[int, int], float], Backtest]:
-    """By measuring end and other end: the present, and what is expected; and how far to trust that.
+    """Return present and expected values by measuring and other end, and the backtest.
 
-    A forecast that does no better than the last value is not used.
+    A forecast that is no better than the last value is not used.
     """
-    present = believed(
+    present = window_medians(
         {
             pair: found.tolist()
             for pair, values in series.items()
             if len(found := values[-_RECENT:][np.isfinite(values[-_RECENT:])])
         }
     )
-    links = tried({pair: len(values) for pair, values in series.items()})
+    links = backtest_links({pair: len(values) for pair, values in series.items()})
     judged = backtest([series[pair] for pair in links], trials=12)
     if not judged.wins:
         return present, present, judged
@@ -127,7 +139,7 @@ def _expected(
 
 
 def _series(values: Mapping[int, float], end_us: int, least: float, most: float) -> Floats:
-    """A row of windows of five minutes that ends now; NaN where nothing was measured."""
+    """Return the five-minute windows up to now; NaN where nothing was measured."""
     last = end_us // WINDOW_US
     first = max(min(at // WINDOW_US for at in values), last - 8 * DAY)
     found = [nan] * max(last - first + 1, 1)
@@ -139,16 +151,16 @@ def _series(values: Mapping[int, float], end_us: int, least: float, most: float)
 
 
 def _node(row: NodeRow, settings: Settings, facts: Dimensions, clients_bps: float) -> Node:
-    said = settings.nodes.get(row.node)
+    claimed = settings.nodes.get(row.node)
     capacity = facts.relays.get(row.node, _UNKNOWN_BPS)
-    if said is not None and said.capacity_bps is not None:
-        capacity = said.capacity_bps
-    usable = (said is None or said.usable) and row.load < 0.95
+    if claimed is not None and claimed.capacity_bps is not None:
+        capacity = claimed.capacity_bps
+    usable = (claimed is None or claimed.usable) and row.load < 0.95
     return Node(
         id=row.node,
         kind=row.kind,
         region=row.region,
-        country="" if said is None else said.country,
+        country="" if claimed is None else claimed.country,
         longitude=row.longitude,
         latitude=row.latitude,
         capacity_bps=capacity,
@@ -176,16 +188,16 @@ def _links(
         if a in index and b in index:
             capacity[index[a], index[b]] = bps
     countries: dict[tuple[int, int], frozenset[str]] = {}
-    for (a, b), said in settings.links.items():
+    for (a, b), claimed in settings.links.items():
         if a not in index or b not in index:
             continue
         for pair in ((index[a], index[b]), (index[b], index[a])):
-            if said.price is not None:
-                price[pair] = said.price
-            if said.capacity_bps is not None:
-                capacity[pair] = said.capacity_bps
-        if said.countries is not None:
-            countries[index[a], index[b]] = said.countries
+            if claimed.price is not None:
+                price[pair] = claimed.price
+            if claimed.capacity_bps is not None:
+                capacity[pair] = claimed.capacity_bps
+        if claimed.countries is not None:
+            countries[index[a], index[b]] = claimed.countries
     return Network(
         nodes=nodes,
         rtt_ms=rtt,

@@ -1,14 +1,14 @@
-"""From the bytes that relays counted to tracks, and who watches them where.
+"""Estimate tracks and their viewers from byte counters of relays.
 
-A relay can write what it likes, so nothing rests on one relay's word:
+A relay may report false values, so no result depends on one relay:
 
-- a *rate* is the median over the relays that have the track, and of a relay no more counts than the
-  one before it says to have sent;
-- the *origin* is who says so and whom most others got the track from; not one that another such
-  relay sent it to; and if nobody says so, whom most got it from without a witness of where that one
-  got it from;
-- no relay has more than twenty times the *viewers* of the median relay; and one that is set aside
-  no more than the median relay of the track, where others say that they sent it there.
+- the *rate* of a track is the median over its relays; a value counts up to the bytes that the
+  previous relay sent;
+- the *origin* is the relay that claims it and from which most others received the track. A relay
+  does not count if another claimant sent it the track. Without a claimant, it is the relay from
+  which most received the track and of which no relay reports to have sent it the track;
+- a relay has at most twenty times the *viewers* of the median relay; an excluded one has at most
+  those of the median relay of the track, if others report sending it the track.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from laps_analytics.plan.observation import HopRow
 
 __all__ = ["demand_of"]
 
-_CROWD: Final = 20.0
-"""Most viewers that a relay is believed to have, in medians of all relays."""
+_MAX_VIEWERS_RATIO: Final = 20.0
+"""Most viewers of a relay, in multiples of the median relay."""
 
 
 def demand_of(
     hops: Sequence[HopRow],
     index: Mapping[str, int],
     facts: Dimensions,
-    aside: Collection[str] = (),
+    excluded: Collection[str] = (),
 ) -> tuple[list[Track], dict[int, float]]:
-    """Tracks with their viewers, and what each relay sends to its clients."""
+    """Return tracks with their viewers, and the rate of each relay to its clients."""
     by_track: dict[str, list[HopRow]] = {}
     for row in hops:
         if row.relay in index:
@@ -44,18 +44,18 @@ def demand_of(
     totals: dict[int, float] = {}
     to_clients: dict[int, float] = {}
     for name, rows in sorted(by_track.items()):
-        origin = _origin(rows, index, aside)
-        rates = _rates(rows, aside)
+        origin = _origin(rows, index, excluded)
+        rates = _rates(rows, excluded)
         if origin is None or not rates:
             continue
         # Everybody receives the same track: whoever counts otherwise is outvoted.
         rate = float(np.median(rates))
-        viewers = {index[relay]: bps / rate for relay, bps in _sent(rows, aside).items()}
+        viewers = {index[relay]: bps / rate for relay, bps in _sent(rows, excluded).items()}
         for at, heads in viewers.items():
             to_clients[at] = to_clients.get(at, 0.0) + heads * rate
             totals[at] = totals.get(at, 0.0) + heads
         raw.append((name, index[origin], rate, viewers))
-    most = _CROWD * float(np.median(list(totals.values()))) if totals else 0.0
+    most = _MAX_VIEWERS_RATIO * float(np.median(list(totals.values()))) if totals else 0.0
     scale = {at: min(1.0, most / total) for at, total in totals.items() if total > 0}
     tracks = []
     for name, source, rate, viewers in raw:
@@ -73,12 +73,12 @@ def demand_of(
     return tracks, bounded
 
 
-def _rates(rows: Sequence[HopRow], aside: Collection[str]) -> list[float]:
-    """What each relay received; every way out repeats it."""
+def _rates(rows: Sequence[HopRow], excluded: Collection[str]) -> list[float]:
+    """Return the rate that each relay received; every outgoing path repeats it."""
     came: dict[str, float] = {}
     sent: dict[str, float] = {}
     for row in rows:
-        if row.relay not in aside:
+        if row.relay not in excluded:
             came[row.relay] = max(came.get(row.relay, 0.0), row.in_bps)
             if row.out_peer is not None:
                 sent[row.out_peer] = sent.get(row.out_peer, 0.0) + row.out_bps
@@ -86,42 +86,45 @@ def _rates(rows: Sequence[HopRow], aside: Collection[str]) -> list[float]:
     return [bps for bps in known if bps > 0]
 
 
-def _sent(rows: Sequence[HopRow], aside: Collection[str]) -> dict[str, float]:
-    """By relay: what it sends to its clients."""
+def _sent(rows: Sequence[HopRow], excluded: Collection[str]) -> dict[str, float]:
+    """Return the rate of each relay to its clients."""
     found: dict[str, float] = {}
-    reached = {row.out_peer for row in rows if row.relay not in aside and row.out_bps > 0}
+    reached = {row.out_peer for row in rows if row.relay not in excluded and row.out_bps > 0}
     for row in rows:
-        heard = row.relay not in aside or row.relay in reached
-        if heard and row.out_peer is None and row.out_bps > 0:
+        counted = row.relay not in excluded or row.relay in reached
+        if counted and row.out_peer is None and row.out_bps > 0:
             found[row.relay] = found.get(row.relay, 0.0) + row.out_bps
-    others = [bps for relay, bps in found.items() if relay not in aside]
+    others = [bps for relay, bps in found.items() if relay not in excluded]
     usual = float(np.median(others)) if others else 0.0
     return {
-        relay: min(bps, usual) if relay in aside and usual else bps for relay, bps in found.items()
+        relay: min(bps, usual) if relay in excluded and usual else bps
+        for relay, bps in found.items()
     }
 
 
-def _origin(rows: Sequence[HopRow], index: Mapping[str, int], aside: Collection[str]) -> str | None:
-    """The relay of the publisher."""
+def _origin(
+    rows: Sequence[HopRow], index: Mapping[str, int], excluded: Collection[str]
+) -> str | None:
+    """Return the relay of the publisher; None if unknown."""
     votes: dict[str, set[str]] = {}
     sent: set[tuple[str, str]] = set()
     for row in rows:
-        if row.in_peer is not None and row.relay not in aside and row.in_peer in index:
+        if row.in_peer is not None and row.relay not in excluded and row.in_peer in index:
             votes.setdefault(row.in_peer, set()).add(row.relay)
         if row.out_peer is not None and row.out_bps > 0:
             sent.add((row.relay, row.out_peer))
-    said = {row.relay for row in rows if row.in_peer is None and row.in_bps > 0}
+    claimed = {row.relay for row in rows if row.in_peer is None and row.in_bps > 0}
     # Whom one that others got it from has sent it to is none, unless they say that of each other.
     fed = {
         name
-        for name in said
+        for name in claimed
         if any(
             (other, name) in sent and (name, other) not in sent and other in votes
-            for other in said - {name}
+            for other in claimed - {name}
         )
     }
     witnessed = {row.relay for row in rows if (row.in_peer, row.relay) in sent}
-    chosen = said - fed or said or votes.keys() - witnessed
+    chosen = claimed - fed or claimed or votes.keys() - witnessed
     return min(chosen, key=lambda name: (-len(votes.get(name, ())), name), default=None)
 
 

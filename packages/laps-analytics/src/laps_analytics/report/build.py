@@ -1,4 +1,4 @@
-"""From gold tables to a page, and the same numbers as files."""
+"""Make the page from gold tables, and export its tables."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ import pandas as pd
 
 from laps_analytics.errors import OutputError
 from laps_analytics.report.capacity import capacity
-from laps_analytics.report.cells import guarded
-from laps_analytics.report.experience import experience
+from laps_analytics.report.cells import escape_formula
+from laps_analytics.report.experience import blame, experience
 from laps_analytics.report.gold import Gold
-from laps_analytics.report.incidents import anomalies, convergence, loops
+from laps_analytics.report.incidents import anomalies, churn, convergence, loops
 from laps_analytics.report.network import fanout, links, stretch, topology
 from laps_analytics.report.operations import cache, quality, usage
 from laps_analytics.report.page import render
-from laps_analytics.report.people import blame, churn
-from laps_analytics.report.plans import PlanStory, plans, vias
+from laps_analytics.report.plans import PlanHistory, plans, vias
 from laps_analytics.report.section import Context, Section
 from laps_wire.plan import Plan
 
@@ -35,11 +34,11 @@ _CHAPTERS: Final[tuple[Callable[[Context], Section], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A page and its numbers."""
+    """A page and its tables."""
 
     html: str
     answers: tuple[tuple[str, str, str], ...]
-    """Chapter, question and answer of the five that operators act on."""
+    """Chapter, question and answer of the five main questions."""
     tables: Mapping[str, pd.DataFrame]
 
 
@@ -48,13 +47,13 @@ def make_report(
     *,
     title: str = "Network report",
     plan: Plan | None = None,
-    story: PlanStory | None = None,
+    history: PlanHistory | None = None,
 ) -> Report:
-    """The report of a lake's gold tables, of a plan made from them, and of what became of plans."""
+    """Return the report of gold tables, and of a plan and the history of plans if given."""
     context = Context.of(gold)
     sections = [chapter(context) for chapter in _CHAPTERS]
-    if story is not None:
-        sections.insert(4, plans(context, story))
+    if history is not None:
+        sections.insert(4, plans(context, history))
     if plan is not None:
         sections.insert(4, vias(context, plan))
     answers = _answers({item.key: item for item in sections})
@@ -75,38 +74,40 @@ def _time(gold: Gold) -> str:
 
 
 def _answers(sections: Mapping[str, Section]) -> tuple[tuple[str, str, str], ...]:
-    """The five answers, in words."""
+    """Return the five main answers."""
 
-    def said(key: str) -> str:
+    def answer_of(key: str) -> str:
         return sections[key].answer or "No data yet."
 
-    hurt = said("experience")
+    hurt = answer_of("experience")
     if sections["blame"].tables:
         hurt = f"{hurt} {sections['blame'].answer}"
-    which = ("stretch", "Which Via would help?", said("stretch"))
+    which = ("stretch", "Which Via would help?", answer_of("stretch"))
     if "vias" in sections:
-        which = ("vias", "Which Via to insert, move or drop?", said("vias"))
+        which = ("vias", "Which Via to insert, move or drop?", answer_of("vias"))
     return (
-        ("fanout", "Where do WAN bytes travel twice?", said("fanout")),
+        ("fanout", "Where do WAN bytes travel twice?", answer_of("fanout")),
         ("experience", "Who hurts, and which hop is to blame?", hurt),
-        ("capacity", "What runs out, and when?", said("capacity")),
-        ("usage", "Who pays what?", said("usage")),
+        ("capacity", "What runs out, and when?", answer_of("capacity")),
+        ("usage", "Who pays what?", answer_of("usage")),
         which,
     )
 
 
 def write_page(report: Report, path: Path) -> None:
-    """The page as a file; :class:`OutputError` if it cannot be written."""
+    """Write the page to a file; raise :class:`OutputError` if that fails."""
     _write(path, report.html)
 
 
 def export_csv(report: Report, folder: Path) -> list[Path]:
-    """Every table as CSV."""
+    """Write every table as CSV, and return the files."""
     paths = []
     for name, frame in report.tables.items():
         path = folder / f"{name}.csv"
         safe = {
-            guarded(str(label)): values.map(guarded) if values.dtype.kind == "O" else values
+            escape_formula(str(label)): values.map(escape_formula)
+            if values.dtype.kind == "O"
+            else values
             for label, values in frame.items()
         }
         text = pd.DataFrame(safe).to_csv(index=False, date_format="%Y-%m-%dT%H:%M:%SZ")
@@ -116,7 +117,7 @@ def export_csv(report: Report, folder: Path) -> list[Path]:
 
 
 def export_json(report: Report, folder: Path) -> list[Path]:
-    """Every table as a list of objects, and the answers."""
+    """Write every table and the answers as JSON, and return the files."""
     answers = [
         dict(zip(("chapter", "question", "answer"), row, strict=True)) for row in report.answers
     ]

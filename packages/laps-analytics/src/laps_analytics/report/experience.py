@@ -1,7 +1,7 @@
-"""The chapter about what viewers get.
+"""Chapters on the experience of viewers, and on the causes of slow deliveries.
 
-How far behind live a viewer is, only a player can say. Where none does, as with relays alone, the
-chapter shows what a relay knows of its clients: start-up, stalls, and objects that were missing.
+Only a player knows its latency behind live. Without reports of players the chapter shows what
+relays measure of their clients: start-up, stalls and missing objects.
 """
 
 from __future__ import annotations
@@ -17,31 +17,32 @@ from laps_analytics.report.kll import quantiles
 from laps_analytics.report.plots import BAD, COLOURS, Picture, draw
 from laps_analytics.report.section import Context, Section
 
-__all__ = ["experience"]
+__all__ = ["blame", "experience"]
 
 _COLUMNS: Final = (
     *("window_start", "region", "class", "reports", "latency_kll", "startup_p95_ms"),
     *("stall_ratio", "gap_rate", "over_limit", "burn"),
 )
+_BLAME: Final = ("window_start", "track", "part", "relay", "peer", "objects", "excess_ms")
 _CLASSES: Final = ("gold", "silver", "bronze", "")
 _MARKS: Final = (("median", "o", 0), ("95 %", "s", 1), ("99 %", "|", 3))
-_FELT: Final = (
+_RELAY_METRICS: Final = (
     ("startup_p95_ms_worst", 1.0, "ms to start, 95 %, worst {}"),
     ("stall_ratio", 100.0, "% of the time stalled"),
     ("gap_rate", 1.0, "objects missing in a minute"),
 )
-"""What is known without a player's word: column, factor and words, with the length of a window."""
+"""Metrics without reports of players: column, factor and label with the length of a window."""
 _TABLES: Final = {"qoe_region_1m": "minute", "qoe_region_1h": "hour", "qoe_region_1d": "day"}
-"""Where it is read, and how long a window is."""
+"""Table to the name of its window."""
 
 
 def experience(context: Context) -> Section:
-    """Latency by region and class of service, and whether promises are kept."""
+    """Return the chapter: latency by region and class of service, and the limits of classes."""
     head = ("experience", "What viewers get", "Who hurts, and is the promise to their class kept?")
     name = context.gold.by_span(*_TABLES)
     table, window = context.gold.recent(name, _COLUMNS), _TABLES[name]
     if table.empty:
-        return context.nothing(*head, "qoe_region_1m")
+        return context.empty_section(*head, "qoe_region_1m")
     numbers = _numbers(table)
     timed = numbers[numbers["latency_p50_ms"].notna()]
     untimed = numbers[numbers["latency_p50_ms"].isna()]
@@ -60,7 +61,7 @@ def experience(context: Context) -> Section:
     elif timed.empty:
         words += _worst(untimed, window)
     answer = " ".join(words)
-    words.append(_promises(numbers))
+    words.append(_objectives(numbers))
     if timed.empty:
         words.append(
             "No player says how far behind live it is: start-up, stalls and gaps are what relays"
@@ -68,13 +69,13 @@ def experience(context: Context) -> Section:
         )
     pictures = [_behind_live(timed)] if len(timed) else []
     if len(untimed):
-        pictures.append(_felt(untimed, window))
+        pictures.append(_relay_metrics(untimed, window))
     shown = numbers.sort_values(["over_limit", "region", "class"], ascending=[False, True, True])
     return Section(*head, tuple(words), tuple(pictures), {"experience": shown}, answer)
 
 
 def _numbers(table: pd.DataFrame) -> pd.DataFrame:
-    """A row for each region and class."""
+    """Return a row for each region and class."""
     rows = []
     for (region, service), part in table.groupby(["region", "class"]):
         reports = int(part["reports"].sum())
@@ -117,7 +118,7 @@ def _who(row: pd.Series) -> str:
 
 
 def _how(row: pd.Series, window: str) -> str:
-    """How bad it was: behind live if players say, and else by what relays see."""
+    """Describe the quality: latency behind live if players report it, else what relays measure."""
     if pd.notna(row["latency_p50_ms"]):
         return (
             f"half of them {row['latency_p50_ms']:.0f} ms or more behind live, one in twenty"
@@ -135,8 +136,8 @@ def _how(row: pd.Series, window: str) -> str:
 
 
 def _worst(rows: pd.DataFrame, window: str) -> list[str]:
-    """A sentence about who has it worst, where nobody is over a limit or has none."""
-    order = [column for column, _, _ in _FELT if (rows[column].fillna(0) > 0).any()]
+    """Return a sentence on the worst region and class, for use without limits."""
+    order = [column for column, _, _ in _RELAY_METRICS if (rows[column].fillna(0) > 0).any()]
     if not order:
         return []
     column = "stall_ratio" if "stall_ratio" in order else order[-1]
@@ -144,7 +145,7 @@ def _worst(rows: pd.DataFrame, window: str) -> list[str]:
     return [f"It was worst in {_who(worst)}: {_how(worst, window)}."]
 
 
-def _promises(numbers: pd.DataFrame) -> str:
+def _objectives(numbers: pd.DataFrame) -> str:
     broken = numbers[numbers["burn"] > 1].sort_values("burn", ascending=False)
     if len(broken):
         names = ", ".join(
@@ -201,8 +202,8 @@ def _behind_live(numbers: pd.DataFrame) -> Picture:
     return draw("experience", alt, paint, size=(10, 1.6 + 0.28 * count))
 
 
-def _felt(numbers: pd.DataFrame, window: str) -> Picture:
-    """Start-up, stalls and gaps of those whose players say nothing."""
+def _relay_metrics(numbers: pd.DataFrame, window: str) -> Picture:
+    """Plot start-up, stalls and gaps of viewers whose players do not report."""
     order = numbers.sort_values(["region", "class"], ascending=False)
     names = [
         short(f"{region or '(none)'}, {service or 'no class'}", 26)
@@ -211,8 +212,10 @@ def _felt(numbers: pd.DataFrame, window: str) -> Picture:
 
     def paint(figure: Figure) -> None:
         rows = np.arange(len(order))
-        panels = figure.subplots(1, len(_FELT), sharey=True)
-        for axes, colour, (column, factor, words) in zip(panels, COLOURS, _FELT, strict=False):
+        panels = figure.subplots(1, len(_RELAY_METRICS), sharey=True)
+        for axes, colour, (column, factor, words) in zip(
+            panels, COLOURS, _RELAY_METRICS, strict=False
+        ):
             known = order[column].astype("Float64")
             axes.barh(rows, known.fillna(0).astype(float) * factor, color=colour, height=0.6)
             axes.set_yticks(rows, names)
@@ -228,3 +231,69 @@ def _felt(numbers: pd.DataFrame, window: str) -> Picture:
         " classes whose players do not say how far behind live they are."
     )
     return draw("felt", alt, paint, size=(10, 1.3 + 0.3 * len(order)))
+
+
+def blame(context: Context) -> Section:
+    """Return the chapter on the parts of the network that delayed objects."""
+    head = ("blame", "Blame", "Whose fault is it?")
+    table = context.gold.recent("blame", _BLAME)
+    if table.empty:
+        return context.empty_section(*head, "blame")
+    table = table.assign(
+        excess_sum=table["excess_ms"].astype(float) * table["objects"].astype(float)
+    )
+    who = table.groupby(["part", "relay", "peer"]).agg(
+        objects=("objects", "sum"),
+        minutes=("window_start", "nunique"),
+        tracks=("track", "nunique"),
+        excess_sum=("excess_sum", "sum"),
+    )
+    who = who.reset_index()
+    who["mean_excess_ms"] = who.pop("excess_sum") / who["objects"].astype(float)
+    total = int(who["objects"].sum())
+    who["share"] = who["objects"].astype(float) / total
+    who.insert(0, "who", [_part_name(context, row) for row in who.itertuples()])
+    who = who.sort_values(["objects", "who"], ascending=[False, True])
+    top = who.head(10).iloc[::-1]
+    parts = sorted(set(who["part"]))
+    colour = dict(zip(parts, COLOURS, strict=False))
+
+    def paint(figure: Figure) -> None:
+        axes = figure.add_subplot()
+        rows = np.arange(len(top))
+        axes.barh(rows, top["objects"].astype(float), color=[colour[part] for part in top["part"]])
+        axes.set_yticks(rows, [short(name, 46) for name in top["who"]])
+        for row, excess, count in zip(rows, top["mean_excess_ms"], top["objects"], strict=True):
+            axes.annotate(f" +{excess:.0f} ms", (float(count), row), va="center", fontsize=9)
+        axes.set_xlabel("slow objects that it held up longest")
+        axes.margins(x=0.1)
+
+    worst = who.iloc[0]
+    by_part = who.groupby("part")["objects"].sum().sort_values(ascending=False)
+    answer = (
+        f"To blame first: {worst['who']}, for {percent(float(worst['share']), 0)} of {total:,} slow"
+        f" objects, each {worst['mean_excess_ms']:.0f} ms over its usual time."
+    )
+    words = (
+        answer,
+        "By kind: "
+        + ", ".join(f"{part} {percent(count / total, 0)}" for part, count in by_part.items())
+        + ".",
+    )
+    alt = f"Bars: the {len(top)} parts of the network that held up most slow objects."
+    return Section(
+        *head,
+        words,
+        (draw("blame", alt, paint, size=(9.6, 1.2 + 0.3 * len(top))),),
+        {"blame": who},
+        answer,
+    )
+
+
+def _part_name(context: Context, row: object) -> str:
+    part, relay, peer = (str(getattr(row, name)) for name in ("part", "relay", "peer"))
+    if part == "link":
+        return f"link {context.places.full(relay)} > {context.places.full(peer)}"
+    if part == "client":
+        return f"last mile at {context.places.full(relay)}"
+    return f"relay {context.places.full(relay)}" if relay else part

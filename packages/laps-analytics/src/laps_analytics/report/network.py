@@ -1,4 +1,4 @@
-"""Chapters about the network: where it is, how its links do, and where bytes travel twice."""
+"""Chapters on the network: topology, links, fan-out and path stretch."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ _QUALITY = (
     *("lost_packets", "loss", "out_bytes", "rate_bps", "change_point"),
 )
 _LINKS = {"link_quality_5m": "five minutes", "link_quality_1h": "hour", "link_quality_1d": "day"}
-"""Where links are read, and how long a window is."""
+"""Table to the name of its window."""
 _LONGER = {"rate_bps": "peak_bps", "change_point": "change_points"}
-"""What stands for a column of five minutes in longer windows."""
+"""Column of five minutes to the column of longer windows that replaces it."""
 _FANOUT = (
     *("window_start", "track", "tenant", "s_relays", "hops_max", "track_bytes", "wan_bytes"),
     *("ideal_wan_bytes", "stress_max", "worst_pair"),
 )
-_WAYS = ("window_start", "relay", "node", "actual_us", "best_us", "best_over", "stretch")
+_PATHS = ("window_start", "relay", "node", "actual_us", "best_us", "best_over", "stretch")
 
 
 def topology(context: Context) -> Section:
-    """The last snapshot on a map."""
+    """Return the chapter with the last snapshot on a map."""
     head = ("topology", "The network on a map", "What does the network look like?")
     table = context.gold.recent("topology_snapshot", _SNAPSHOT, at="at")
     if table.empty:
-        return context.nothing(*head, "topology_snapshot")
+        return context.empty_section(*head, "topology_snapshot")
     # A link that nobody sampled for five minutes is not in their snapshot; in fifteen it is.
     since = table["at"].max() - pd.Timedelta(minutes=15)
     recent = table[(table["at"] > since) & (table["change"] != "removed")].sort_values("at")
@@ -47,7 +47,7 @@ def topology(context: Context) -> Section:
     nodes = now[now["kind"] == "node"].set_index("node")
     links = now[now["kind"] == "link"]
     placed = nodes.dropna(subset=["longitude", "latitude"])
-    traffic = context.gold.stretch(
+    traffic = context.gold.latest_stretch(
         context.gold.by_span(*_LINKS), ("window_start", "relay", "peer", "out_bytes")
     )
     carried = traffic.groupby(["relay", "peer"])["out_bytes"].sum() if len(traffic) else {}
@@ -72,7 +72,7 @@ def topology(context: Context) -> Section:
                 continue
             a, b = placed.loc[one], placed.loc[other]
             wide = 0.3 + 2.6 * size / most if most and size else 0.3
-            for xs, ys in _over_the_edge(a.longitude, a.latitude, b.longitude, b.latitude):
+            for xs, ys in _split_at_date_line(a.longitude, a.latitude, b.longitude, b.latitude):
                 axes.plot(
                     xs, ys, color=COLOURS[0] if size else FAINT, linewidth=wide,
                     alpha=0.55 if size else 0.18, solid_capstyle="round",
@@ -120,7 +120,7 @@ def topology(context: Context) -> Section:
 
 
 def _label(axes: Axes, context: Context, placed: pd.DataFrame) -> None:
-    """Names of places, the busiest first, as far as there is room."""
+    """Label places on the map, the busiest first, where there is room."""
     taken: list[tuple[float, float]] = []
     for node, row in placed.sort_values("load", ascending=False).iterrows():
         if any(abs(row.longitude - x) < 16 and abs(row.latitude - y) < 5 for x, y in taken):
@@ -136,10 +136,10 @@ def _label(axes: Axes, context: Context, placed: pd.DataFrame) -> None:
         )
 
 
-def _over_the_edge(
+def _split_at_date_line(
     lon: float, lat: float, to_lon: float, to_lat: float
 ) -> list[tuple[list[float], list[float]]]:
-    """A line, in two parts if the short way leads over the edge of the map."""
+    """Return a line, in two parts if the short way crosses the edge of the map."""
     if abs(to_lon - lon) <= 180:
         return [([lon, to_lon], [lat, to_lat])]
     edge = 180.0 if lon > 0 else -180.0
@@ -149,15 +149,15 @@ def _over_the_edge(
 
 
 def links(context: Context) -> Section:
-    """Links that are slow, lossy or full."""
+    """Return the chapter on links that are slow, lossy or full."""
     head = ("links", "Link quality", "Which link is slow, lossy or full, and since when?")
     name = context.gold.by_span(*_LINKS)
     other = {} if name == "link_quality_5m" else _LONGER
-    table = context.gold.stretch(name, tuple(other.get(item, item) for item in _QUALITY))
+    table = context.gold.latest_stretch(name, tuple(other.get(item, item) for item in _QUALITY))
     table = table.rename(columns={longer: item for item, longer in other.items()})
     table = table[table["rtt_p50_us"].notna()]
     if table.empty:
-        return context.nothing(*head, "link_quality_5m")
+        return context.empty_section(*head, "link_quality_5m")
     grouped = table.groupby(["relay", "peer"])
     numbers = grouped.agg(
         rtt_ms=("rtt_p50_us", lambda v: float(v.median()) / 1000),
@@ -196,17 +196,17 @@ def links(context: Context) -> Section:
         below.set_ylabel("% of packets")
         time_axis(below)
 
-    worst, leaky = slow.iloc[0], lossy.iloc[0]
+    worst, lossiest = slow.iloc[0], lossy.iloc[0]
     words = [
         (
             f"{worst['link']} rose most: from {worst['rtt_ms']:.0f} ms usually to"
             f" {worst['worst_rtt_ms']:.0f} ms."
         )
     ]
-    if pd.notna(leaky["worst_loss"]):
+    if pd.notna(lossiest["worst_loss"]):
         words.append(
-            f"{leaky['link']} lost most: {percent(float(leaky['worst_loss']))} of its packets in"
-            f" its worst {_LINKS[name]}."
+            f"{lossiest['link']} lost most: {percent(float(lossiest['worst_loss']))} of its packets"
+            f" in its worst {_LINKS[name]}."
         )
     words.append(
         f"{int((numbers['change_points'] > 0).sum())} of {len(numbers)} links left their usual"
@@ -225,11 +225,11 @@ def links(context: Context) -> Section:
 
 
 def fanout(context: Context) -> Section:
-    """WAN bytes by track, and how many were needed."""
+    """Return the chapter on WAN bytes by track, and their ideal."""
     head = ("fanout", "Fan-out and duplication", "Where do WAN bytes travel twice?")
-    table = context.gold.stretch("track_fanout_5m", _FANOUT)
+    table = context.gold.latest_stretch("track_fanout_5m", _FANOUT)
     if table.empty:
-        return context.nothing(*head, "track_fanout_5m")
+        return context.empty_section(*head, "track_fanout_5m")
     tracks = table.groupby(["track", "tenant"]).agg(
         s_relays=("s_relays", "max"),
         hops_max=("hops_max", "max"),
@@ -314,12 +314,12 @@ def fanout(context: Context) -> Section:
 
 
 def stretch(context: Context) -> Section:
-    """Pairs that another relay would bring nearer."""
+    """Return the chapter on pairs of relays with a shorter path over another relay."""
     head = ("stretch", "Detours", "Which pairs of relays would be nearer over another one?")
-    table = context.gold.recent("path_stretch", _WAYS)
+    table = context.gold.recent("path_stretch", _PATHS)
     table = table[table["stretch"].notna()]
     if table.empty:
-        return context.nothing(*head, "path_stretch")
+        return context.empty_section(*head, "path_stretch")
     newest = table.sort_values("window_start").drop_duplicates(["relay", "node"], keep="last")
     over = newest[newest["best_over"].fillna("") != ""]
     worth = over[over["stretch"] >= 1.1].copy()

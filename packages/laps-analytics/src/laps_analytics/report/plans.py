@@ -1,4 +1,4 @@
-"""Chapters about plans: the Vias of a new plan, and what became of the plans before it."""
+"""Chapters on the Vias of a plan, and on the history of plans."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from laps_analytics.report.plots import BAD, COLOURS, FAINT, GOOD, Picture, draw
 from laps_analytics.report.section import Context, Section
 from laps_wire.plan import Plan
 
-__all__ = ["PlanStory", "plans", "vias"]
+__all__ = ["PlanHistory", "plans", "vias"]
 
 Rows = Sequence[Mapping[str, Any]]
 
 _HEAD: Final = ("plans", "Plans", "Which plan was in force, who followed it, and did it help?")
 _MOST: Final = 12
-"""Versions that the picture shows."""
+"""Most versions in the plot."""
 _LABELS: Final = 0.4
-"""Inches that the labels of the time need."""
+"""Height of the time labels in inches."""
 _UNITS: Final = {"latency": " ms", "startup": " ms"}
 _NAMES: Final = {
     "latency": "latency (95th percentile)",
@@ -34,27 +34,30 @@ _NAMES: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanStory:
-    """What is told: rows, with times as microseconds since 1970."""
+class PlanHistory:
+    """Rows of the history of plans, with times in microseconds since 1970."""
 
     versions: Rows = ()
-    """plan, version, first_us, last_us (None: goes on, or never did), followed, following, refused,
-    expired, reverted: numbers of relays."""
+    """plan, version, first_us, last_us, and numbers of relays.
+
+    The numbers are followed, following, refused, expired and reverted. last_us is None if a version
+    is in force or was never followed.
+    """
     answers: Rows = ()
     """at_us, relay, plan, version, outcome, reason."""
     effects: Rows = ()
-    """What ``plan measure`` says of the newest series."""
+    """Result of ``plan measure`` for the newest series."""
     back: Sequence[str] = field(default_factory=tuple)
-    """Parts for which going back is proposed."""
+    """Parts for which reverting is proposed."""
 
 
-def plans(context: Context, story: PlanStory) -> Section:
-    """Versions over time, answers of relays, what moved, and proposals to go back."""
-    if not story.versions:
+def plans(context: Context, history: PlanHistory) -> Section:
+    """Return the chapter: versions over time, responses, effects and proposals."""
+    if not history.versions:
         nothing = "No relay has said anything of a plan in this time (policy.applied)."
         return Section(*_HEAD, (nothing,), answer=nothing)
-    versions = _timed(story.versions, "first_us", "last_us")
-    answers = _timed(story.answers, "at_us")
+    versions = _timed(history.versions, "first_us", "last_us")
+    answers = _timed(history.answers, "at_us")
     tables = {"plan_versions": versions.iloc[::-1].reset_index(drop=True)}
     if len(answers):
         answers.insert(2, "place", [context.places.city(node) for node in answers["relay"]])
@@ -62,19 +65,19 @@ def plans(context: Context, story: PlanStory) -> Section:
         order = answers.assign(fine=answers["outcome"] == "accepted")
         order = order.sort_values(["fine", "at"], ascending=[True, False], kind="stable")
         tables["plan_answers"] = order.drop(columns="fine").reset_index(drop=True)
-    if story.effects:
-        tables["plan_effects"] = pd.DataFrame(list(story.effects))
+    if history.effects:
+        tables["plan_effects"] = pd.DataFrame(list(history.effects))
     words = [
         _in_force(versions),
-        *_refusals(context, story.answers),
-        _moved(story),
-        _proposed(story),
+        *_refusals(context, history.answers),
+        _moved(history),
+        _proposed(history),
     ]
     return Section(*_HEAD, tuple(words), (_picture(context, versions, answers),), tables, words[0])
 
 
 def _timed(rows: Rows, *columns: str) -> pd.DataFrame:
-    """Rows as a table, with times for people."""
+    """Return rows as a table, with times for readers."""
     frame = pd.DataFrame(list(rows))
     for column in columns:
         if column in frame:
@@ -99,7 +102,7 @@ def _in_force(versions: pd.DataFrame) -> str:
 
 
 def _refusals(context: Context, answers: Rows) -> list[str]:
-    """The commonest reasons, and who gave them."""
+    """Return the most frequent reasons, and the relays that gave them."""
     by_reason: dict[str, set[str]] = {}
     for row in answers:
         if row["outcome"] == "refused":
@@ -115,8 +118,8 @@ def _refusals(context: Context, answers: Rows) -> list[str]:
     return [f"Refused because: {shown}."]
 
 
-def _moved(story: PlanStory) -> str:
-    whole = [row for row in story.effects if row["part"] == "all"]
+def _moved(history: PlanHistory) -> str:
+    whole = [row for row in history.effects if row["part"] == "all"]
     clear = [row for row in whole if row["verdict"] != "unclear"]
     if not whole:
         return "What it moved cannot be told yet: no hours before and after it are alike."
@@ -136,10 +139,10 @@ def _signed(row: Mapping[str, Any]) -> str:
     return f"{sign}{cell(float(row['change']))}{unit}"
 
 
-def _proposed(story: PlanStory) -> str:
-    if not story.back:
+def _proposed(history: PlanHistory) -> str:
+    if not history.back:
         return "Nothing got worse beyond doubt: no proposal to go back is open."
-    parts = ", ".join(clean(part) for part in story.back)
+    parts = ", ".join(clean(part) for part in history.back)
     return (
         f"Open proposal to go back for: {parts}. The plan that does is made by laps-analytics plan"
         " measure with --out."
@@ -207,7 +210,7 @@ def _picture(context: Context, versions: pd.DataFrame, answers: pd.DataFrame) ->
 
 
 def vias(context: Context, plan: Plan) -> Section:
-    """The entries of a plan, and the Vias that carry most of it."""
+    """Return the chapter on the entries of a plan and its main Vias."""
     places = context.places
     rows = [
         {

@@ -1,12 +1,10 @@
-"""Where Java is: what the machine has, or the JDK that ``laps-analytics[java]`` brings from PyPI.
+"""Find Java: of the machine, or the JDK that ``laps-analytics[java]`` installs from PyPI.
 
-Spark asks ``JAVA_HOME``, then ``PATH``. We look at the same places first, so that an operator's
-Java counts, and say in one sentence what to do if there is none.
+The search order is that of Spark: ``JAVA_HOME``, then ``PATH``. The JDK from PyPI comes last.
 
-Spark starts Java with ``--add-modules=jdk.incubator.vector``, for its linear algebra, which nothing
-here uses. A runtime that was made without that module, as that of PyPI is, refuses to start then.
-Spark has no setting that leaves the argument out, so such a runtime gets a ``bin/java`` before it
-that does.
+Spark starts Java with ``--add-modules=jdk.incubator.vector``, which nothing in this package uses. A
+runtime without that module, such as the one from PyPI, refuses to start. Spark has no setting that
+removes the argument, so such a runtime gets a wrapper script ``bin/java`` that drops it.
 """
 
 from __future__ import annotations
@@ -28,13 +26,13 @@ from laps_analytics.errors import JavaMissingError
 __all__ = ["MINIMUM", "Runtime", "find_java", "runtime_of"]
 
 MINIMUM: Final = 17
-"""The oldest Java that Spark 4 runs on."""
+"""Oldest Java version that Spark 4 supports."""
 
 _VECTOR: Final = "jdk.incubator.vector"
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 _MODULE: Final = re.compile(r"^([a-z][\w.]*)@(\d+)", re.MULTILINE)
 
-_BEFORE: Final = """\
+_WRAPPER: Final = """\
 #!/bin/sh
 # Java without the module that Spark asks for and laps-analytics does not use.
 for word do
@@ -44,8 +42,8 @@ done
 exec {java} "$@"
 """
 
-_before: dict[Path, Path] = {}
-"""Runtimes without the module, to the folder that stands before each of them."""
+_wrappers: dict[Path, Path] = {}
+"""Home of a runtime without the module to the folder of its wrapper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,25 +51,25 @@ class Runtime:
     """A ``java`` program that runs."""
 
     version: int
-    """The major version."""
+    """Major version."""
     modules: frozenset[str] = frozenset()
-    """None before Java 9."""
+    """Names of its modules; empty before Java 9."""
 
 
 def runtime_of(java: Path) -> Runtime | None:
-    """What a ``java`` program is; None if it does not run."""
-    modules = dict(_MODULE.findall(_said(java, "--list-modules")))
+    """Return version and modules of a ``java`` program; None if it does not run."""
+    modules = dict(_MODULE.findall(_output(java, "--list-modules")))
     if "java.base" in modules:
         return Runtime(int(modules["java.base"]), frozenset(modules))
     # Java 8 knows no modules, and says its version on the error stream.
-    found = _VERSION.search(_said(java, "-version"))
+    found = _VERSION.search(_output(java, "-version"))
     return Runtime(int(found[1])) if found else None
 
 
-def _said(java: Path, word: str) -> str:
+def _output(java: Path, argument: str) -> str:
     try:
         ended = subprocess.run(  # noqa: S603 - the program that Spark would start
-            [str(java), word], capture_output=True, text=True, timeout=60, check=False
+            [str(java), argument], capture_output=True, text=True, timeout=60, check=False
         )
     except (OSError, subprocess.SubprocessError):
         return ""
@@ -79,15 +77,16 @@ def _said(java: Path, word: str) -> str:
 
 
 def find_java(
-    environ: Mapping[str, str] = os.environ, *, tell: Callable[[str], None] = lambda _: None
+    environ: Mapping[str, str] = os.environ, *, warn: Callable[[str], None] = lambda _: None
 ) -> Path:
-    """The ``JAVA_HOME`` to use; :class:`JavaMissingError` says where was looked, and what to do.
+    """Return the ``JAVA_HOME`` to use.
 
-    ``tell`` hears of a ``JAVA_HOME`` that somebody set and that is not used.
+    Calls ``warn`` if ``JAVA_HOME`` is set and cannot be used. Raises :class:`JavaMissingError` with
+    the places that were searched.
     """
     looked: list[str] = []
     for home, name in _candidates(environ):
-        if home in _before.values():
+        if home in _wrappers.values():
             return home
         runtime = runtime_of(home / "bin" / "java")
         if runtime is None:
@@ -96,8 +95,8 @@ def find_java(
             looked.append(f"{name} {home}: Java {runtime.version}")
         else:
             if looked and "JAVA_HOME" in environ:
-                tell(f"Java {runtime.version} of {home} is used ({looked[0]})")
-            return home if _VECTOR in runtime.modules else _without_the_module(home)
+                warn(f"Java {runtime.version} of {home} is used ({looked[0]})")
+            return home if _VECTOR in runtime.modules else _wrapped(home)
     raise JavaMissingError(
         f"Spark needs Java {MINIMUM} or newer ({'; '.join(looked) or 'none found'})."
         " Install one and set JAVA_HOME, or: pip install 'laps-analytics[java]'"
@@ -119,16 +118,16 @@ def _candidates(environ: Mapping[str, str]) -> list[tuple[Path, str]]:
     return found
 
 
-def _without_the_module(home: Path) -> Path:
-    """A ``JAVA_HOME`` for as long as this process runs, that leaves the argument out."""
-    if home not in _before:
+def _wrapped(home: Path) -> Path:
+    """Return a ``JAVA_HOME`` whose ``java`` drops the argument. It is deleted at exit."""
+    if home not in _wrappers:
         # Of this process alone: nobody else can have put a program there.
         folder = Path(tempfile.mkdtemp(prefix="laps-java-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         java = folder / "bin" / "java"
         java.parent.mkdir()
         real = shlex.quote(str(home / "bin" / "java"))
-        java.write_text(_BEFORE.format(module=_VECTOR, java=real), encoding="utf-8")
+        java.write_text(_WRAPPER.format(module=_VECTOR, java=real), encoding="utf-8")
         java.chmod(0o700)
-        _before[home] = folder
-    return _before[home]
+        _wrappers[home] = folder
+    return _wrappers[home]

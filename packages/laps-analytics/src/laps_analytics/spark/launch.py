@@ -1,8 +1,8 @@
-"""To start Spark: options looked at before, and what its JVM says while it starts.
+"""Start the JVM of Spark: check its options, and read what it prints.
 
-A JVM that starts writes lines which ask nothing of anybody, and one that does not start writes a
-hundred of which one matters. So what it writes comes to us first: harmless lines go no further,
-all others do once Spark runs, and if it does not, the one that says why becomes the error.
+A JVM prints harmless warnings when it starts, and a long trace when it fails. :class:`JvmOutput`
+buffers all lines until Spark runs. It drops the harmless ones and forwards the others. If Spark
+does not start, the line with the cause becomes the error message.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from pyspark.java_gateway import launch_gateway
 from laps_analytics.errors import StartError, UsageError
 
 __all__ = [
-    "Listener",
+    "JvmOutput",
     "check_master",
     "check_memory",
     "check_remote",
+    "failure_message",
     "fault_of_workers",
     "is_harmless",
-    "last_words",
     "start_context",
-    "why",
+    "start_failure",
 ]
 
 _MASTER: Final = re.compile(
@@ -42,10 +42,10 @@ _MASTER: Final = re.compile(
 _MEMORY: Final = re.compile(r"(\d+)([kmgt])", re.IGNORECASE)
 _POWERS: Final = {"k": 10, "m": 20, "g": 30, "t": 40}
 _LEAST_MEMORY: Final = 450 << 20
-"""What Spark refuses to run below."""
+"""Least memory that Spark accepts."""
 _CONNECT_PORT: Final = 15002
-_PATIENCE: Final = 10.0
-"""Seconds for a host to answer. Spark itself would ask for minutes."""
+_CONNECT_TIMEOUT_S: Final = 10.0
+"""Timeout of a connection test. Spark itself would try for minutes."""
 
 _HARMLESS: Final = re.compile(
     r"WARNING: Using incubator modules: "
@@ -60,7 +60,7 @@ _HARMLESS: Final = re.compile(
     r"|Utils: (Your hostname, |Set SPARK_LOCAL_IP ))"
 )
 _FRAME: Final = re.compile(r"\s+(at |\.\.\. \d+ more)")
-_EPITAPH: Final = re.compile(
+_JVM_FAILED: Final = re.compile(
     r"Error: (Could not create the Java Virtual Machine|A fatal exception has occurred)"
 )
 _LOGGED: Final = re.compile(r"\S+ \S+ (?:ERROR|FATAL) \S+: (.+)")
@@ -70,7 +70,7 @@ _CLASS: Final = re.compile(r"^(?:[a-z]\w*\.)+[\w$]+(?:Exception|Error): (?=\S)")
 
 
 def check_memory(memory: str) -> None:
-    """:class:`UsageError` for what a JVM does not take as its memory."""
+    """Raise :class:`UsageError` if a text is not a memory size that a JVM accepts."""
     found = _MEMORY.fullmatch(memory)
     if found is None:
         raise UsageError(f"--memory {memory} is no size: write a number and a unit, such as 4g")
@@ -79,7 +79,10 @@ def check_memory(memory: str) -> None:
 
 
 def check_master(master: str) -> None:
-    """:class:`UsageError` for what is no master, :class:`StartError` if none is reached."""
+    """Raise :class:`UsageError` for an invalid master.
+
+    Raises :class:`StartError` if a standalone master cannot be reached.
+    """
     if _MASTER.fullmatch(master) is None:
         raise UsageError(
             f"--master {master} is no master of Spark:"
@@ -87,11 +90,14 @@ def check_master(master: str) -> None:
         )
     if master.startswith("spark://"):
         hosts = [part.rpartition(":") for part in master.removeprefix("spark://").split(",")]
-        _check_reached([(host, int(port)) for host, _, port in hosts], f"--master {master}")
+        _require_reachable([(host, int(port)) for host, _, port in hosts], f"--master {master}")
 
 
 def check_remote(remote: str) -> None:
-    """The same for a server of Spark Connect."""
+    """Raise :class:`UsageError` for an invalid Spark Connect URL.
+
+    Raises :class:`StartError` if the client is missing or the server cannot be reached.
+    """
     try:
         parts = urlsplit(remote)
         host, port = parts.hostname, parts.port or _CONNECT_PORT
@@ -101,14 +107,14 @@ def check_remote(remote: str) -> None:
         raise UsageError(f"--remote {remote} is no server of Spark Connect: sc://host:port")
     if find_spec("grpc") is None:
         raise StartError("--remote needs the client: pip install 'laps-analytics[connect]'")
-    _check_reached([(host, port)], f"--remote {remote}")
+    _require_reachable([(host, port)], f"--remote {remote}")
 
 
-def _check_reached(places: Iterable[tuple[str, int]], option: str) -> None:
+def _require_reachable(places: Iterable[tuple[str, int]], option: str) -> None:
     said = []
     for host, port in places:
         try:
-            socket.create_connection((host.strip("[]"), port), timeout=_PATIENCE).close()
+            socket.create_connection((host.strip("[]"), port), timeout=_CONNECT_TIMEOUT_S).close()
         except OSError as error:
             said.append(f"{host}:{port}: {error.strerror or error}")
         else:
@@ -117,98 +123,98 @@ def _check_reached(places: Iterable[tuple[str, int]], option: str) -> None:
 
 
 def is_harmless(line: str) -> bool:
-    """Whether a line of a JVM that starts asks nothing of anybody."""
+    """Return whether a line of a starting JVM is a harmless warning."""
     return _HARMLESS.match(line) is not None
 
 
-def last_words(lines: Iterable[str]) -> str:
-    """What says why a JVM ended, on one line; empty if there is nothing."""
-    told = [
+def failure_message(lines: Iterable[str]) -> str:
+    """Return the line that explains why a JVM ended; empty if there is none."""
+    kept = [
         line.strip()
         for line in lines
-        if line.strip() and not (is_harmless(line) or _FRAME.match(line) or _EPITAPH.match(line))
+        if line.strip() and not (is_harmless(line) or _FRAME.match(line) or _JVM_FAILED.match(line))
     ]
     for pattern in (_CAUSE, _LOGGED, _THROWN):
-        found = [match[1] for line in told if (match := pattern.match(line))]
+        found = [match[1] for line in kept if (match := pattern.match(line))]
         if found:
             return _plain(found[-1])
     # The JVM itself uses two: what it was about, and what was wrong.
-    return ": ".join(_plain(line).rstrip(".") for line in told[-2:])
+    return ": ".join(_plain(line).rstrip(".") for line in kept[-2:])
 
 
 def _plain(text: str) -> str:
-    """A line of Java for people: without the name of a class before it, on one line."""
+    """Return a line of Java without the class name at its beginning."""
     return " ".join(_CLASS.sub("", text.strip()).split())
 
 
-class Listener:
-    """What a JVM writes: kept while it starts, handed on to our error stream after that."""
+class JvmOutput:
+    """Output of a JVM: buffered while it starts, then forwarded to standard error."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
-        self._kept = True
+        self._buffering = True
         self._lock = threading.Lock()
         read, self.write_end = os.pipe()
         # Not joined at the end: the JVM outlives us by a moment.
-        self._thread = threading.Thread(target=self._listen, args=(read,), daemon=True)
+        self._thread = threading.Thread(target=self._read, args=(read,), daemon=True)
         self._thread.start()
 
-    def _listen(self, read: int) -> None:
+    def _read(self, read: int) -> None:
         with os.fdopen(read, "rb") as stream:
             for raw in stream:
                 line = raw.decode(errors="replace")
                 with self._lock:
-                    if self._kept:
+                    if self._buffering:
                         self._lines.append(line)
                     elif not is_harmless(line):
                         os.write(2, raw)
 
-    def hand_on(self) -> None:
-        """Say what was kept and is not harmless, and from now on everything at once."""
+    def forward(self) -> None:
+        """Write the buffered lines that are not harmless, and forward all later ones at once."""
         with self._lock:
             said = "".join(line for line in self._lines if not is_harmless(line))
-            self._kept = False
+            self._buffering = False
             if said:
                 os.write(2, said.encode())
 
-    def heard(self, patience: float = 0.0) -> list[str]:
-        """What was kept; after the JVM has ended, if it does within some seconds."""
-        self._thread.join(patience)
+    def lines(self, timeout: float = 0.0) -> list[str]:
+        """Return the buffered lines, after waiting up to ``timeout`` seconds for the JVM to end."""
+        self._thread.join(timeout)
         with self._lock:
             return list(self._lines)
 
 
-def start_context(conf: SparkConf, listener: Listener) -> None:
-    """Start a JVM and its context; ``SparkSession.builder`` takes that one."""
+def start_context(conf: SparkConf, output: JvmOutput) -> None:
+    """Start a JVM and a Spark context, which ``SparkSession.builder`` then uses."""
     try:
         with warnings.catch_warnings():
             # PySpark forks before it starts the JVM; the listener does nothing that a fork harms.
             warnings.filterwarnings("ignore", "This process .* multi-threaded", DeprecationWarning)
             # What a JVM that cannot begin has to say, it says on its standard output. That is ours
             # for answers, so all of it is an error stream.
-            streams = {"stdout": listener.write_end, "stderr": listener.write_end}
+            streams = {"stdout": output.write_end, "stderr": output.write_end}
             gateway = launch_gateway(conf, streams)  # type: ignore[no-untyped-call]
     finally:
-        os.close(listener.write_end)
+        os.close(output.write_end)
     SparkContext(conf=conf, gateway=gateway)
 
 
-def why(error: BaseException, heard: Iterable[str]) -> str:
-    """Why Spark did not start, in a line: what Java threw, else what the JVM said last."""
+def start_failure(error: BaseException, lines: Iterable[str]) -> str:
+    """Return in one line why Spark did not start: the Java exception, or the JVM's last lines."""
     if isinstance(error, Py4JJavaError):
         thrown: Any = error.java_exception
         while thrown.getCause() is not None:
             thrown = thrown.getCause()
         if message := thrown.getMessage():
             return _plain(str(message).split("\n")[0])
-    return last_words(heard) or _plain(str(error).split("\n")[0]) or type(error).__name__
+    return failure_message(lines) or _plain(str(error).split("\n")[0]) or type(error).__name__
 
 
-_HELP: Final = (
+_WORKER_ADVICE: Final = (
     "install laps-analytics there, and name that Python by PYSPARK_PYTHON (with --remote: where the"
     " Connect server is started); what was taken is kept, run again"
 )
-_KNOWN: Final = (
+_WORKER_FAULTS: Final = (
     (re.compile(r"Cannot run program \"([^\"\n]*python[^\"\n]*)\""), "Spark's workers have no {}"),
     (re.compile(r"No module named '([\w.]+)'"), "the Python of Spark's workers has no {}"),
     (
@@ -219,12 +225,12 @@ _KNOWN: Final = (
 
 
 def fault_of_workers(text: str) -> str | None:
-    """Return one line about the Python of Spark's workers and what to do; None for other errors.
+    """Return one line about the Python of Spark's workers and the remedy; None for other errors.
 
-    Workers (and the server of Spark Connect) run some of our Python. If their Python lacks a module
-    or is of another version, Spark shows the stacks of both sides.
+    Workers and the server of Spark Connect run Python code of this package. If their Python lacks a
+    module or has another version, Spark prints the stacks of both sides.
     """
-    for pattern, words in _KNOWN:
+    for pattern, words in _WORKER_FAULTS:
         if found := pattern.search(text):
-            return f"{words.format(*found.groups())}: {_HELP}"
+            return f"{words.format(*found.groups())}: {_WORKER_ADVICE}"
     return None

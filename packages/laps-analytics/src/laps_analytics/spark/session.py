@@ -1,8 +1,8 @@
-"""The one place where a Spark session is made.
+"""Create Spark sessions.
 
-Local by default, with settings for one small machine; on a cluster (``master``) or over Spark
-Connect (``remote``) only what the results depend on is set, and sizes are the cluster's business.
-A master that Spark has already, as from ``spark-submit --master``, is left alone.
+A session is local by default, with settings for one small machine. On a cluster (``master``) or
+with Spark Connect (``remote``) only settings that change results are set. A master that Spark
+already knows, for example from ``spark-submit --master``, is kept.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from pyspark.sql import SparkSession
 from laps_analytics.errors import StartError, UsageError
 from laps_analytics.spark.java import find_java
 from laps_analytics.spark.launch import (
-    Listener,
+    JvmOutput,
     check_master,
     check_memory,
     check_remote,
     start_context,
-    why,
+    start_failure,
 )
 
 __all__ = [
@@ -38,7 +38,7 @@ __all__ = [
     "check_settings",
     "master_of",
     "spark_session",
-    "use_own_files",
+    "use_fast_local_files",
 ]
 
 _ALWAYS: Final[Mapping[str, str]] = {
@@ -60,7 +60,7 @@ _DRIVEN: Final[Mapping[str, str]] = {
     # have two hundred: of these each build compiled all, and Java's compiler began anew with them.
     "spark.sql.codegen.cache.maxEntries": "2000",
 }
-"""Settings of a session whose driver is here; a Connect server has its own."""
+"""Settings of a session whose driver is this process. A Connect server has its own."""
 
 LOCAL: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
@@ -79,33 +79,37 @@ LOCAL: Final[Mapping[str, str]] = {
 """Settings for one machine."""
 
 _JAVA: Final = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
-"""Jobs want little work, not short pauses; and Java would interpret the long methods that Spark
-writes for wide aggregates. Together a third less CPU for a gold build."""
+"""JVM options for throughput.
+
+They also compile the long methods that Spark generates for wide aggregates; together they save a
+third of the CPU of a gold build.
+"""
 
 
 _FAILED: Final = (PySparkException, Py4JError, OSError)
-"""What PySpark raises if Spark does not start."""
+"""Exceptions of PySpark if Spark does not start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSettings:
-    """How to get a Spark session."""
+    """Settings of a Spark session."""
 
     master: str | None = None
-    """A cluster's URL, or ``local[N]``; None: Spark's own, or this machine, all cores."""
+    """URL of a cluster, or ``local[N]``; None: the master Spark knows, else all local cores."""
     remote: str | None = None
-    """A Spark Connect URL (``sc://host:port``); excludes ``master``."""
+    """Spark Connect URL (``sc://host:port``); excludes ``master``."""
     driver_memory: str = "4g"
     java_options: str | None = None
-    """For the JVM of the driver; None: what is cheapest on one machine."""
+    """Options of the driver's JVM; None for the defaults."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """Spark settings that count more than ours."""
+    """Spark settings that override the defaults."""
 
 
 def master_of(settings: SessionSettings, environment: Mapping[str, str]) -> tuple[str, bool]:
-    """The master, and whether Spark has to be told: not if it knows one from elsewhere.
+    """Return the master and whether the session must set it.
 
-    The name is empty if only the JVM of spark-submit knows it.
+    The session does not set a master that Spark takes from elsewhere. The name is empty if only the
+    JVM of spark-submit knows it.
     """
     named = settings.master or settings.options.get("spark.master")
     if named:
@@ -120,7 +124,7 @@ def master_of(settings: SessionSettings, environment: Mapping[str, str]) -> tupl
 
 
 def _submitted(arguments: str) -> str | None:
-    """The master among the arguments for spark-submit; the last one counts, as it does there."""
+    """Return the master in the arguments of spark-submit; the last one wins."""
     words = shlex.split(arguments)
     found = None
     for word, after in pairwise([*words, ""]):
@@ -134,7 +138,7 @@ def _submitted(arguments: str) -> str | None:
 
 
 def _written(environment: Mapping[str, str]) -> str | None:
-    """The master in ``spark-defaults.conf``."""
+    """Return the master in ``spark-defaults.conf``."""
     home = environment.get("SPARK_HOME")
     place = environment.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else None)
     file = Path(place) / "spark-defaults.conf" if place else None
@@ -148,10 +152,10 @@ def _written(environment: Mapping[str, str]) -> str | None:
 
 
 def spark_session(settings: SessionSettings | None = None) -> SparkSession:
-    """The session.
+    """Return a Spark session.
 
-    :class:`UsageError` and :class:`JavaMissingError` come before Spark is started,
-    :class:`StartError` if it does not start.
+    Raises :class:`UsageError` or :class:`JavaMissingError` before Spark starts, and
+    :class:`StartError` if Spark does not start.
     """
     chosen = settings or SessionSettings()
     check_settings(chosen)
@@ -162,17 +166,19 @@ def spark_session(settings: SessionSettings | None = None) -> SparkSession:
         try:
             return _builder({**_ALWAYS, **chosen.options}).remote(chosen.remote).getOrCreate()
         except _FAILED as error:
-            raise StartError(f"--remote {chosen.remote} failed: {why(error, ())}") from None
-    os.environ["JAVA_HOME"] = str(find_java(tell=_tell))
+            raise StartError(
+                f"--remote {chosen.remote} failed: {start_failure(error, ())}"
+            ) from None
+    os.environ["JAVA_HOME"] = str(find_java(warn=_warn))
     session = _started(_options(chosen), chosen)
     session.sparkContext.setLogLevel("ERROR")
     if (session.sparkContext.master or "").startswith("local"):
-        use_own_files(session)
+        use_fast_local_files(session)
     return session
 
 
 def check_settings(chosen: SessionSettings) -> None:
-    """Raise what :func:`spark_session` would raise for its options, and start nothing."""
+    """Raise what :func:`spark_session` would raise for its options, without starting Spark."""
     if chosen.master and chosen.remote:
         raise UsageError("--master and --remote exclude each other: a cluster or a Connect server")
     if chosen.remote:
@@ -184,7 +190,7 @@ def check_settings(chosen: SessionSettings) -> None:
 
 
 def _options(chosen: SessionSettings) -> dict[str, str]:
-    """All settings of a session that is driven from here."""
+    """Return all settings of a session whose driver is this process."""
     options = dict(_DRIVEN)
     master, is_ours = master_of(chosen, os.environ)
     if is_ours:
@@ -206,37 +212,37 @@ def _builder(options: Mapping[str, str]) -> SparkSession.Builder:
 
 
 def _started(options: Mapping[str, str], chosen: SessionSettings) -> SparkSession:
-    """The session, with a JVM of our own if there is none yet."""
+    """Return the session; start a JVM if there is none."""
     builder = _builder(options)
     known = {"PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"}
-    if SparkContext._gateway is not None or known & os.environ.keys():  # noqa: SLF001
-        listener = None
-    else:
-        listener = Listener()
+    has_jvm = SparkContext._gateway is not None or known & os.environ.keys()  # noqa: SLF001
+    output = None if has_jvm else JvmOutput()
     try:
-        if listener is not None:
+        if output is not None:
             conf = SparkConf().setAll([("spark.app.name", "laps-analytics"), *options.items()])
-            start_context(conf, listener)
+            start_context(conf, output)
         session = builder.getOrCreate()
     except _FAILED as error:
         # A JVM that exited has said all; one that runs still will say no more.
         ended = isinstance(error, PySparkException)
-        said = why(error, () if listener is None else listener.heard(10.0 if ended else 0.0))
-        raise StartError(f"Spark did not start: {said}{_at_fault(said, chosen)}") from None
-    if listener is not None:
-        listener.hand_on()
+        message = start_failure(
+            error, () if output is None else output.lines(10.0 if ended else 0.0)
+        )
+        raise StartError(f"Spark did not start: {message}{_option_hint(message, chosen)}") from None
+    if output is not None:
+        output.forward()
     return session
 
 
-def _at_fault(said: str, chosen: SessionSettings) -> str:
-    """The option that a fault is about, if one is."""
-    text = said.lower()
+def _option_hint(message: str, chosen: SessionSettings) -> str:
+    """Return a hint at the option that caused a fault; empty if unknown."""
+    text = message.lower()
     if any(word in text for word in ("heap", "memory", "-xm")):
         return f" (look at --memory {chosen.driver_memory})"
     return f" (look at --master {chosen.master})" if chosen.master else ""
 
 
-def _tell(text: str) -> None:
+def _warn(text: str) -> None:
     sys.stderr.write(f"laps-analytics: {text}\n")
 
 
@@ -270,14 +276,14 @@ public class Files extends org.apache.hadoop.fs.LocalFileSystem {
 """
 
 
-def use_own_files(spark: SparkSession) -> None:
-    """Let Hadoop use our file system for ``file:`` in the JVM of a local session, from now on.
+def use_fast_local_files(spark: SparkSession) -> None:
+    """Make Hadoop use a file system without subprocesses for ``file:`` in a local session.
 
-    Hadoop's own starts ``chmod`` for each file and folder, as PySpark lacks its native library:
-    four processes for a small Parquet file, and most of the CPU of a write. Ours sets modes itself.
+    The default one starts ``chmod`` for each file and folder, because PySpark has no native Hadoop
+    library. That is four processes for a small Parquet file, and most of the CPU of a write.
 
-    It is compiled by the compiler that Spark has for its own code. Hadoop keeps one file system for
-    all of a process; so what is there goes, and ours is made before anybody asks again.
+    Spark's own compiler (Janino) compiles the class. Hadoop caches one file system for the process,
+    so the cached one is closed and replaced.
     """
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - PySpark has no other way to Hadoop
     context: Any = spark.sparkContext._jsc  # noqa: SLF001

@@ -1,8 +1,8 @@
-"""The world of the demo: the backbone and its demand, small enough for two cores.
+"""Configuration of the demo's dataset: backbone, demand and windows, for two cores.
 
-A session here is one viewer, and there are hundreds, not millions; capacities are scaled so that
-the busiest relays are as full as busy relays are. Sums of the past are written for five minutes of
-three hours of a day: what a forecast needs, and no more.
+A session is one viewer, and there are hundreds. Capacities are scaled so that the busiest relays
+are nearly full. The history has sums of five minutes at three hours of a day, which is enough for a
+forecast.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from typing import Final
 
 import numpy as np
 
-from laps_analytics.synth.backbone import Backbone, Relay, make_world
-from laps_analytics.synth.dataset import DAY_US, HOUR_US, Scene, Star, Track, Window
+from laps_analytics.synth.backbone import Backbone, Relay, make_backbone
+from laps_analytics.synth.dataset import DAY_US, HOUR_US, Dataset, Star, Track, Window
 from laps_analytics.synth.demand import TrackDemand, make_demand
 
-__all__ = ["END_US", "FULL", "QUICK", "Setting", "Size", "make_setting"]
+__all__ = ["END_US", "FULL", "QUICK", "DatasetConfig", "Size", "make_config"]
 
 END_US: Final = int(datetime(2026, 6, 18, 21, 15, tzinfo=UTC).timestamp()) * 1_000_000
-"""When the present of every world ends: an evening in Europe. No clock is read."""
+"""End of every dataset: an evening in Europe. No clock is read."""
 
 _MINUTE_US: Final = 60_000_000
 _BUSY: Final = 0.66
-"""Share of its capacity that the busiest relay uses in the present."""
+"""Load of the busiest relay at the end."""
 _STEPS_BPS: Final = (5e6, 10e6, 20e6, 50e6, 100e6, 200e6, 500e6, 1e9, 2e9, 5e9, 10e9)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How large a world is."""
+    """Size of a dataset."""
 
     edges: int
     vias: int
@@ -41,11 +41,11 @@ class Size:
     """Days of history with sums only."""
     step_hours: int
     dense_minutes: int
-    """Minutes at the end in which everything is written."""
+    """Minutes at the end with all events."""
     after_minutes: int
     """Minutes that are measured after a plan."""
     after_tables: tuple[str, ...] | None = None
-    """Gold tables that are built of that time; None: all."""
+    """Gold tables that are built for that time; None for all."""
 
 
 FULL: Final = Size(
@@ -74,17 +74,17 @@ QUICK: Final = Size(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """A world that is ready to run."""
+class DatasetConfig:
+    """Configuration of a dataset."""
 
     seed: int
     size: Size
     backbone: Backbone
     demand: tuple[TrackDemand, ...]
-    scene: Scene
+    dataset: Dataset
 
     def present(self) -> list[Window]:
-        """The past in short, then the last hours in full."""
+        """Return the windows of the history, then those of the last hours."""
         dense_us = self.size.dense_minutes * _MINUTE_US
         begin = END_US - dense_us
         first = begin - self.size.days * DAY_US
@@ -95,12 +95,12 @@ class Setting:
         return past + _minutes(begin, self.size.dense_minutes)
 
     def quiet(self) -> tuple[int, int]:
-        """The part of the last hours in which nothing goes wrong: what a plan is measured by."""
+        """Return the part of the last hours without incidents, which a plan is measured by."""
         begin = END_US - self.size.dense_minutes * _MINUTE_US
         return begin, begin + self.size.after_minutes * _MINUTE_US
 
     def after(self) -> list[Window]:
-        """The same time of the next day."""
+        """Return the windows of the same time of the next day."""
         return _minutes(self.quiet()[0] + DAY_US, self.size.after_minutes)
 
 
@@ -108,12 +108,12 @@ def _minutes(begin: int, count: int) -> list[Window]:
     return [Window(begin + number * _MINUTE_US, _MINUTE_US) for number in range(count)]
 
 
-def make_setting(seed: int, size: Size = FULL) -> Setting:
-    """The world of a seed."""
-    backbone = make_world(seed, edges=size.edges, vias=size.vias)
+def make_config(seed: int, size: Size = FULL) -> DatasetConfig:
+    """Return the configuration of a seed and size."""
+    backbone = make_backbone(seed, edges=size.edges, vias=size.vias)
     demand = tuple(make_demand(backbone, tracks=size.tracks, viewers=size.viewers))
     nodes = [relay.node for relay in backbone.relays]
-    dice = np.random.default_rng([seed, 0x0A])
+    rng = np.random.default_rng([seed, 0x0A])
     tracks = tuple(
         Track(
             track=item.track,
@@ -122,7 +122,7 @@ def make_setting(seed: int, size: Size = FULL) -> Setting:
             origin=nodes[item.origin],
             bitrate_bps=item.rate_bps,
             interest={
-                nodes[edge]: (float(count), float(dice.uniform(0.2, 0.9)))
+                nodes[edge]: (float(count), float(rng.uniform(0.2, 0.9)))
                 for edge, count in sorted(item.viewers.items())
             },
         )
@@ -133,38 +133,38 @@ def make_setting(seed: int, size: Size = FULL) -> Setting:
         for a, one in enumerate(nodes)
         for b, other in enumerate(nodes)
     }
-    scene = Scene(
+    dataset = Dataset(
         relays=backbone.relays,
         tracks=tracks,
         rtt_us=rtt,
         peers=_peers(backbone, tracks),
-        born_us=END_US - size.days * DAY_US,
+        growth_start_us=END_US - size.days * DAY_US,
     )
-    scene = replace(scene, relays=_sized(scene))
-    return Setting(seed=seed, size=size, backbone=backbone, demand=demand, scene=scene)
+    dataset = replace(dataset, relays=_sized(dataset))
+    return DatasetConfig(seed=seed, size=size, backbone=backbone, demand=demand, dataset=dataset)
 
 
 def _peers(backbone: Backbone, tracks: Sequence[Track]) -> tuple[tuple[str, str], ...]:
-    """Vias keep sessions with everybody, Edges with the origins of what they want."""
+    """Return the sessions: Vias with every relay, Edges with the origins of their tracks."""
     nodes = [relay.node for relay in backbone.relays]
     pairs = {(nodes[via], node) for via in backbone.vias for node in nodes if node != nodes[via]}
     pairs |= {(t.origin, relay) for t in tracks for relay in t.interest if relay != t.origin}
     return tuple(sorted({(min(pair), max(pair)) for pair in pairs}))
 
 
-def _sized(scene: Scene) -> tuple[Relay, ...]:
-    """Relays with capacities that can be bought, such that the busiest ones are rather full."""
-    rates = dict.fromkeys(scene.by_node, 0.0)
+def _sized(dataset: Dataset) -> tuple[Relay, ...]:
+    """Return the relays with common capacities that make the busiest relays nearly full."""
+    rates = dict.fromkeys(dataset.by_node, 0.0)
     at = END_US - HOUR_US
-    for track in scene.tracks:
-        audience = scene.audience(track, at)
+    for track in dataset.tracks:
+        audience = dataset.audience(track, at)
         tree = Star().tree(track, frozenset(audience) - {track.origin})
         for relay, count in audience.items():
             rates[relay] += count * track.bitrate_bps
         rates[track.origin] += len(tree.parent) * track.bitrate_bps
     busiest = max(rates.values())
     found: list[Relay] = []
-    for item in scene.relays:
+    for item in dataset.relays:
         # Vias are there to carry copies of many origins.
         least = busiest * 2 if item.kind == "via" else busiest / 8
         need = max(rates[item.node], least) / _BUSY

@@ -1,6 +1,6 @@
-"""The control plane of a simulated network: sessions, nodes, subscriptions and sets.
+"""Control plane of the simulated network: sessions, nodes, subscriptions and sets.
 
-It remembers what was written last and writes what changed since, on both ends of a session.
+It keeps the last state and writes the events of each change, at both ends of a session.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from laps_analytics.synth import events
-from laps_analytics.synth.conditions import Sky
-from laps_analytics.synth.dataset import Carried, Scene, Window
+from laps_analytics.synth.conditions import WindowConditions
+from laps_analytics.synth.dataset import CarriedTrack, Dataset, Window
 from laps_analytics.synth.writer import TelemetryFiles
 
-__all__ = ["Control", "Session"]
+__all__ = ["ControlPlane", "Session"]
 
 _SECOND = 1_000_000
 _IDLE_US = 4 * _SECOND
-"""After this long without a word a peer is taken for dead."""
+"""Idle time after which a peer counts as dead."""
 
 
 @dataclass(slots=True)
@@ -30,31 +30,31 @@ class Session:
     sets: int = 0
 
 
-class Control:
-    """Who knows what, and what is written about it."""
+class ControlPlane:
+    """State of the control plane, and its events."""
 
-    def __init__(self, scene: Scene, files: TelemetryFiles) -> None:
-        self._scene = scene
+    def __init__(self, dataset: Dataset, files: TelemetryFiles) -> None:
+        self._scene = dataset
         self._files = files
-        self.peers = list(scene.peers)
-        """Pairs that keep a session; a tree may need more of them than were there at first."""
+        self.peers = list(dataset.peers)
+        """Pairs with a session. A tree may add pairs."""
         self._sessions: dict[tuple[str, str], Session] = {}
-        self._numbers: dict[str, int] = dict.fromkeys(scene.by_node, 0)
-        self._stamps: dict[str, int] = dict.fromkeys(scene.by_node, 0)
+        self._numbers: dict[str, int] = dict.fromkeys(dataset.by_node, 0)
+        self._stamps: dict[str, int] = dict.fromkeys(dataset.by_node, 0)
         self._sets: dict[tuple[str, str, str], tuple[int, frozenset[str]]] = {}
         self._subs: set[tuple[str, str, str]] = set()
-        """Track, s-relay, origin."""
+        """Track, s-relay and origin of each subscription."""
         self._announced: set[str] = set()
         self._down: frozenset[str] = frozenset()
-        self._told_day: int | None = None
+        self._advertised_day: int | None = None
         self._owned = 0
 
     def session(self, one: str, other: str) -> Session:
-        """The end of a session that a relay holds."""
+        """Return the end of a session at a relay."""
         return self._sessions[one, other]
 
     def next_best(self, relay: str, down: frozenset[str]) -> str:
-        """The nearest Edge that is up: where the viewers of a dead relay go."""
+        """Return the nearest Edge that is up, which takes the viewers of a dead relay."""
         edges = [
             item.node
             for item in self._scene.relays
@@ -64,11 +64,11 @@ class Control:
 
     # Nodes and sessions
 
-    def nodes(self, window: Window, sky: Sky, down: frozenset[str]) -> None:
-        """Sessions that open and close, and what nodes say of each other."""
+    def nodes(self, window: Window, conditions: WindowConditions, down: frozenset[str]) -> None:
+        """Open and close sessions, and write adverts of nodes."""
         at = window.start_us
         for relay in sorted(down - self._down):
-            self._lose(relay, at, sky)
+            self._lose(relay, at, conditions)
         back = self._down - down
         for relay in sorted(back):
             self._files.restart(relay)
@@ -76,17 +76,21 @@ class Control:
         self._down = down
         for one, other in self.peers:
             if not {one, other} & down and (one, other) not in self._sessions:
-                self._open(one, other, at + (2 * _SECOND if back else 0), sky, told=bool(back))
+                self._open(
+                    one, other, at + (2 * _SECOND if back else 0), conditions, announce=bool(back)
+                )
         day = at // (86_400 * _SECOND) if not window.dense else at // (3_600 * _SECOND)
-        if day != self._told_day:
+        if day != self._advertised_day:
             # Round trip times drift, and adverts with them.
-            self._told_day = day
+            self._advertised_day = day
             for here, there in sorted(self._sessions):
-                self._advert(here, there, at + 5 * _SECOND, sky)
+                self._advert(here, there, at + 5 * _SECOND, conditions)
 
-    def _open(self, one: str, other: str, at: int, sky: Sky, *, told: bool) -> None:
-        """A session, on both ends; ``told``: the others hear of it at once."""
-        rtt = sky.rtt_us(one, other)
+    def _open(
+        self, one: str, other: str, at: int, conditions: WindowConditions, *, announce: bool
+    ) -> None:
+        """Open a session at both ends; with ``announce`` also write its adverts."""
+        rtt = conditions.rtt_us(one, other)
         opened = at + rtt
         for here, there, direction in ((one, other, "out"), (other, one, "in")):
             self._numbers[here] += 1
@@ -94,18 +98,18 @@ class Control:
             self._sessions[here, there] = session
             body = events.peer_open(session.name, there, direction, round(rtt * 1.5 / 1000, 3))
             self._files.put(here, opened, "session.open", body)
-            if told:
-                self._advert(here, there, opened + _SECOND, sky)
+            if announce:
+                self._advert(here, there, opened + _SECOND, conditions)
                 change = events.route_change(there, rtt, there)
                 self._files.put(here, opened + 2 * _SECOND, "route.change", change)
 
-    def _lose(self, relay: str, at: int, sky: Sky) -> None:
+    def _lose(self, relay: str, at: int, conditions: WindowConditions) -> None:
         for one, other in sorted(self._sessions):
             if other != relay:
                 continue
             session = self._sessions.pop((one, other))
             self._sessions.pop((other, one))
-            noticed = at + _IDLE_US + sky.rtt_us(one, other) * 3
+            noticed = at + _IDLE_US + conditions.rtt_us(one, other) * 3
             lived = (noticed - session.opened_us) / 1000
             close = events.peer_close(session.name, relay, lived, 0)
             self._files.put(one, noticed, "session.close", close)
@@ -122,13 +126,13 @@ class Control:
             del self._sets[key]
         self._subs = {sub for sub in self._subs if sub[1] != relay}
 
-    def _advert(self, here: str, there: str, at: int, sky: Sky) -> None:
+    def _advert(self, here: str, there: str, at: int, conditions: WindowConditions) -> None:
         node = self._scene.by_node[there]
         body = events.node_adv(
             there,
             node.kind,
             (node.longitude, node.latitude),
-            [(there, sky.rtt_us(here, there))],
+            [(there, conditions.rtt_us(here, there))],
             session=self._sessions[here, there].name,
             load=0.0,
             stamp=self._stamp(there),
@@ -138,7 +142,7 @@ class Control:
     def own(
         self, window: Window, load: Mapping[str, float], down: frozenset[str], *, every: int
     ) -> None:
-        """What every relay says of itself: its place and its load."""
+        """Write the advert of every relay about itself: place and load."""
         self._owned += 1
         if self._owned % every:
             return
@@ -161,8 +165,10 @@ class Control:
 
     # Interest
 
-    def interest(self, window: Window, sky: Sky, carried: list[Carried]) -> None:
-        """Announcements, subscriptions and sets, as far as they changed."""
+    def interest(
+        self, window: Window, conditions: WindowConditions, carried: list[CarriedTrack]
+    ) -> None:
+        """Write changed announcements, subscriptions and sets."""
         at = window.start_us + 6 * _SECOND
         wanted: set[tuple[str, str, str]] = set()
         sets: dict[tuple[str, str, str], frozenset[str]] = {}
@@ -180,59 +186,76 @@ class Control:
         for above, below, _ in sorted(sets):
             if (above, below) not in self._sessions:
                 self.peers.append((above, below))
-                self._open(above, below, at - 3 * _SECOND, sky, told=True)
+                self._open(above, below, at - 3 * _SECOND, conditions, announce=True)
         for track, relay, origin in sorted(self._subs - wanted):
-            self._unsubscribe(track, relay, origin, at, sky, delayed=True)
+            self._unsubscribe(track, relay, origin, at, conditions, delayed=True)
         for track, relay, origin in sorted(wanted - self._subs):
-            self._subscribe(track, relay, origin, at + 100_000, sky)
+            self._subscribe(track, relay, origin, at + 100_000, conditions)
         self._subs = wanted
         for key in sorted(self._sets.keys() - sets.keys()):
-            self._withdraw(key, at + 200_000, sky)
+            self._withdraw(key, at + 200_000, conditions)
         for key in sorted(sets):
             if key not in self._sets or self._sets[key][1] != sets[key]:
-                self._advertise(key, sets[key], at + 200_000, sky)
+                self._advertise(key, sets[key], at + 200_000, conditions)
 
-    def flap(self, window: Window, sky: Sky, item: Carried, relay: str) -> None:
-        """The subscriber goes and comes again, twice in the window."""
+    def flap(
+        self, window: Window, conditions: WindowConditions, item: CarriedTrack, relay: str
+    ) -> None:
+        """Unsubscribe and subscribe again, twice in the window."""
         track, origin = item.track.track, item.track.origin
         for turn in range(2):
             at = window.start_us + window.length_us * (2 + 5 * turn) // 10
             soon = at + window.length_us // 8
-            self._unsubscribe(track, relay, origin, at, sky, delayed=bool(turn))
-            self._subscribe(track, relay, origin, soon, sky)
+            self._unsubscribe(track, relay, origin, at, conditions, delayed=bool(turn))
+            self._subscribe(track, relay, origin, soon, conditions)
             below = relay
             while below != origin:
                 above = item.tree.parent[below]
                 key = (above, below, track)
                 members = self._sets[key][1]
                 if members == {relay}:
-                    self._withdraw(key, at + 50_000, sky)
+                    self._withdraw(key, at + 50_000, conditions)
                 else:
-                    self._advertise(key, members - {relay}, at + 50_000, sky)
-                self._advertise(key, members, soon + 50_000, sky)
+                    self._advertise(key, members - {relay}, at + 50_000, conditions)
+                self._advertise(key, members, soon + 50_000, conditions)
                 below = above
 
-    def _subscribe(self, track: str, relay: str, origin: str, at: int, sky: Sky) -> None:
+    def _subscribe(
+        self, track: str, relay: str, origin: str, at: int, conditions: WindowConditions
+    ) -> None:
         stamp = self._stamp(relay)
         self._files.put(relay, at, "sub.adv", events.subscribe(track, relay, stamp, None))
-        seen = events.subscribe(track, relay, stamp, self._heard_by(origin, relay))
-        self._files.put(origin, at + sky.rtt_us(origin, relay) // 2, "sub.adv", seen)
+        seen = events.subscribe(track, relay, stamp, self._session_name(origin, relay))
+        self._files.put(origin, at + conditions.rtt_us(origin, relay) // 2, "sub.adv", seen)
 
     def _unsubscribe(
-        self, track: str, relay: str, origin: str, at: int, sky: Sky, *, delayed: bool
+        self,
+        track: str,
+        relay: str,
+        origin: str,
+        at: int,
+        conditions: WindowConditions,
+        *,
+        delayed: bool,
     ) -> None:
         stamp = self._stamp(relay)
         own = events.subscribe(track, relay, stamp, None, delayed=delayed)
         self._files.put(relay, at, "sub.wd", own)
-        seen = events.subscribe(track, relay, stamp, self._heard_by(origin, relay), delayed=delayed)
-        self._files.put(origin, at + sky.rtt_us(origin, relay) // 2, "sub.wd", seen)
+        seen = events.subscribe(
+            track, relay, stamp, self._session_name(origin, relay), delayed=delayed
+        )
+        self._files.put(origin, at + conditions.rtt_us(origin, relay) // 2, "sub.wd", seen)
 
-    def _heard_by(self, origin: str, relay: str) -> str | None:
+    def _session_name(self, origin: str, relay: str) -> str | None:
         session = self._sessions.get((origin, relay))
         return None if session is None else session.name
 
     def _advertise(
-        self, key: tuple[str, str, str], members: frozenset[str], at: int, sky: Sky
+        self,
+        key: tuple[str, str, str],
+        members: frozenset[str],
+        at: int,
+        conditions: WindowConditions,
     ) -> None:
         above, below, track = key
         out, into = self._sessions[above, below], self._sessions[below, above]
@@ -242,7 +265,7 @@ class Control:
             old_id = out.sets
         self._sets[key] = old_id, members
         added, removed = sorted(members - old), sorted(old - members)
-        later = at + sky.rtt_us(above, below) // 2
+        later = at + conditions.rtt_us(above, below) // 2
         for relay, session, direction, when in (
             (above, out, "out", at),
             (below, into, "in", later),
@@ -252,10 +275,10 @@ class Control:
             )
             self._files.put(relay, when, "sns.adv", body)
 
-    def _withdraw(self, key: tuple[str, str, str], at: int, sky: Sky) -> None:
+    def _withdraw(self, key: tuple[str, str, str], at: int, conditions: WindowConditions) -> None:
         above, below, track = key
         number, members = self._sets.pop(key)
-        later = at + sky.rtt_us(above, below) // 2
+        later = at + conditions.rtt_us(above, below) // 2
         for relay, peer, direction, when in (
             (above, below, "out", at),
             (below, above, "in", later),
@@ -265,7 +288,7 @@ class Control:
             self._files.put(relay, when, "sns.wd", body)
 
     def policy(self, plan_id: str, version: int, at: int) -> None:
-        """Every relay has the plan."""
+        """Write that every relay accepted the plan."""
         body = {"plan_id": plan_id, "plan_version": version, "outcome": "accepted"}
         for relay in self._scene.by_node:
             self._files.put(relay, at, "policy.applied", dict(body))

@@ -1,8 +1,8 @@
-"""Who publishes what in the synthetic world, and who watches, by the hour.
+"""Synthetic demand: tracks, and their viewers by hour.
 
-Tracks are of three kinds: *meetings* (few viewers, gold), *channels* (viewers mostly in the
-publisher's region and two more, silver) and *events* (viewers everywhere, bronze). Popularity falls
-as in Zipf's law. Viewers are where relays have weight, and watch in their own evening.
+Tracks are *meetings* (few viewers, gold), *channels* (viewers mostly in three regions, silver) and
+*events* (viewers everywhere, bronze). Popularity follows Zipf's law. Viewers are distributed by the
+weight of relays, and watch in their evening.
 """
 
 from __future__ import annotations
@@ -30,59 +30,61 @@ _KINDS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackDemand:
-    """A track: where it comes from, and how many watch it where."""
+    """A track with its origin and viewers."""
 
     track: str
-    """The hash of its name, 16 hexadecimal digits."""
+    """Hash of its name, 16 hexadecimal digits."""
     kind: str
     """meeting, channel or event."""
     scope: str
-    """Its class of service."""
+    """Class of service."""
     tenant: str
     rate_bps: float
     origin: int
-    """Number of the publisher's Edge in the world."""
+    """Index of the publisher's Edge."""
     viewers: dict[int, int]
-    """Number of an Edge to viewers there, at the busiest hour; never empty, never the origin."""
+    """Index of an Edge to its viewers at the busiest hour; never empty, never the origin."""
 
 
-def make_demand(world: Backbone, *, tracks: int = 60, viewers: int = 20_000) -> list[TrackDemand]:
-    """The tracks of a world, from its seed; at least one viewer for each Edge that takes part."""
+def make_demand(
+    backbone: Backbone, *, tracks: int = 60, viewers: int = 20_000
+) -> list[TrackDemand]:
+    """Return the tracks of a backbone, from its seed."""
     if tracks < 1:
         raise UsageError("a world without tracks has nothing to plan")
-    dice = np.random.default_rng(np.random.SeedSequence([0x1A95, world.seed, 1]))
-    edges = np.array(world.edges)
-    weight = np.array([world.relays[edge].weight for edge in edges])
-    regions = np.array([world.relays[edge].region for edge in edges])
+    rng = np.random.default_rng(np.random.SeedSequence([0x1A95, backbone.seed, 1]))
+    edges = np.array(backbone.edges)
+    weight = np.array([backbone.relays[edge].weight for edge in edges])
+    regions = np.array([backbone.relays[edge].region for edge in edges])
     names = sorted(set(regions.tolist()))
     popularity = 1.0 / np.arange(1, tracks + 1) ** 0.9
     popularity /= popularity.sum()
     found = []
     for number in range(tracks):
-        pick = dice.choice(len(_KINDS), p=[row[2] for row in _KINDS])
+        pick = rng.choice(len(_KINDS), p=[row[2] for row in _KINDS])
         kind, scope, _, rate, most, heads_most = _KINDS[pick]
-        origin = int(dice.choice(edges, p=weight / weight.sum()))
+        origin = int(rng.choice(edges, p=weight / weight.sum()))
         share = weight.copy()
         if kind == "channel":
-            home = {world.relays[origin].region}
-            home |= set(dice.choice(names, size=min(2, len(names)), replace=False).tolist())
+            home = {backbone.relays[origin].region}
+            home |= set(rng.choice(names, size=min(2, len(names)), replace=False).tolist())
             share = share * np.array([1.0 if region in home else 0.02 for region in regions])
         share[edges == origin] = 0.0
         audience = min(heads_most, max(2, int(viewers * popularity[number])))
-        size = int(min(most, len(edges) - 1, max(2, dice.poisson(most * 0.6))))
+        size = int(min(most, len(edges) - 1, max(2, rng.poisson(most * 0.6))))
         # At small odds some places have none at all.
         size = min(size, int(np.count_nonzero(share)))
-        chosen = dice.choice(edges, size=size, replace=False, p=share / share.sum())
+        chosen = rng.choice(edges, size=size, replace=False, p=share / share.sum())
         chosen.sort()
         part = share[np.searchsorted(edges, chosen)]
         heads = np.maximum(1, np.round(audience * part / part.sum())).astype(int)
         found.append(
             TrackDemand(
-                track=f"{dice.integers(1 << 63):016x}",
+                track=f"{rng.integers(1 << 63):016x}",
                 kind=kind,
                 scope=scope,
-                tenant=f"tenant-{dice.integers(1, 5)}",
-                rate_bps=rate * float(dice.choice([0.5, 1.0, 1.5])),
+                tenant=f"tenant-{rng.integers(1, 5)}",
+                rate_bps=rate * float(rng.choice([0.5, 1.0, 1.5])),
                 origin=origin,
                 viewers=dict(zip(chosen.tolist(), heads.tolist(), strict=True)),
             )
@@ -91,9 +93,9 @@ def make_demand(world: Backbone, *, tracks: int = 60, viewers: int = 20_000) -> 
 
 
 def activity(longitude: float, hour_utc: float, weekday: int = 2) -> float:
-    """Share of the busiest hour's viewers who watch, by the sun: most at 20:00, fewest at 04:00.
+    """Return the share of viewers at an hour: most at 20:00 local time, fewest at 04:00.
 
-    ``weekday`` counts from Monday, 0. Weekends are a fifth busier, and never above 1.
+    ``weekday`` counts from Monday, 0. Weekends have a fifth more viewers.
     """
     local = (hour_utc + longitude / 15) % 24
     share = 0.55 + 0.45 * math.cos((local - 20) / 24 * 2 * math.pi)

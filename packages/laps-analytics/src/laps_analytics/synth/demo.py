@@ -1,11 +1,11 @@
-"""The whole way, once: a world, its telemetry, tables, a report, a plan, and what the plan gained.
+"""Run the whole pipeline once: telemetry, tables, report, plan, and the effect of the plan.
 
 ::
 
-    seed -> world -> telemetry -> ingest -> gold -> report
-                                              |
-                                              plan -> the same world, next day, with the plan
-                                                        -> telemetry -> ingest -> gold -> gain
+    seed -> dataset -> telemetry -> ingest -> gold -> report
+                                                |
+                                                plan -> same dataset, next day, with the plan
+                                                          -> telemetry -> ingest -> gold -> gain
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ from laps_analytics.ingest.run import ingest
 from laps_analytics.lake import Lake
 from laps_analytics.plan.assemble import assemble
 from laps_analytics.plan.constraints import Settings
-from laps_analytics.plan.core.compose import make
+from laps_analytics.plan.core.compose import compose_plan
 from laps_analytics.plan.core.verify import verify
-from laps_analytics.plan.history import story_of
-from laps_analytics.plan.observation import doubted, gate_of, observe, require_fresh
-from laps_analytics.plan.rehearsal import Rehearsal, rehearse, simulator
+from laps_analytics.plan.history import history_of
+from laps_analytics.plan.observation import gate_of, observe, require_fresh, untrusted_relays
 from laps_analytics.plan.signing import make_key, public_pem, read_key, sign, write_plan
+from laps_analytics.plan.simulation import SimulationResult, simulate_plan, simulator
 from laps_analytics.report.build import Report, export_csv, export_json, make_report, write_page
 from laps_analytics.report.gold import read_gold
-from laps_analytics.report.plans import PlanStory
-from laps_analytics.synth.config import END_US, FULL, Size, make_setting
-from laps_analytics.synth.dataset import Scene, Track, Tree
+from laps_analytics.report.plans import PlanHistory
+from laps_analytics.synth.config import END_US, FULL, Size, make_config
+from laps_analytics.synth.dataset import Dataset, Track, Tree
 from laps_analytics.synth.gain import Gain, measure
 from laps_analytics.synth.planning import settings_of
 from laps_analytics.synth.telemetry import write_after, write_present
 from laps_wire.plan import Plan
 
-__all__ = ["STEPS", "Demo", "Planned", "run_demo"]
+__all__ = ["STEPS", "Demo", "PlannedRouting", "run_demo"]
 
 STEPS: Final = 8
 _MINUTE_US: Final = 60_000_000
 _DAY_US: Final = 86_400_000_000
 
-Tell = Callable[[int, str], None]
-"""Told the number of a step and what it does."""
+StepProgress = Callable[[int, str], None]
+"""Called with the number of a step and its description."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """What came out."""
+    """Result of the demo."""
 
     folder: Path
     seed: int
@@ -66,9 +66,9 @@ class Demo:
     plan: Plan
     gains: list[Gain]
     seconds: dict[str, float]
-    """Step to how long it took."""
+    """Step to its duration."""
     simulated: str = ""
-    """What the relay simulator said of the plan."""
+    """Result of the relay simulator."""
 
 
 def run_demo(
@@ -77,16 +77,16 @@ def run_demo(
     *,
     seed: int = 7,
     size: Size = FULL,
-    tell: Tell | None = None,
+    progress: StepProgress | None = None,
 ) -> Demo:
-    """Everything, into an empty folder."""
+    """Run the demo in an empty folder; raise :class:`OutputError` if it is not empty."""
     if folder.exists() and any(folder.iterdir()):
         raise OutputError(f"{folder} is not empty: name a new folder, or remove it")
-    steps = _Steps(tell)
+    steps = _Steps(progress)
 
     steps.begin("world", f"A world from seed {seed}: places, relays, viewers, and their telemetry")
-    setting = make_setting(seed, size)
-    present = write_present(setting, folder / "before")
+    config = make_config(seed, size)
+    present = write_present(config, folder / "before")
 
     steps.begin("spark", "Spark starts")
     session = spark()
@@ -107,11 +107,11 @@ def run_demo(
     export_json(report, folder / "numbers")
 
     steps.begin("plan", "A plan: which Via for which track towards which region")
-    plan, played = _plan(lake, folder, dimensions, seed, settings_of(setting.backbone))
+    plan, simulated = _plan(lake, folder, dimensions, seed, settings_of(config.backbone))
 
     steps.begin("after", "The next day, with the plan: telemetry, ingest, gold")
-    routing = Planned(plan, setting.scene)
-    after = write_after(setting, routing, folder / "after", plan=(plan.id, plan.version))
+    routing = PlannedRouting(plan, config.dataset)
+    after = write_after(config, routing, folder / "after", plan=(plan.id, plan.version))
     moment = END_US + _DAY_US
     ingest(lambda: session, lake, [after.telemetry], now_us=moment)
     build(session, lake, dimensions=dimensions, now_us=moment, tables=size.after_tables)
@@ -122,36 +122,36 @@ def run_demo(
         gold,
         title=f"A synthetic world, seed {seed}, with the plan",
         plan=plan,
-        story=PlanStory(**story_of(lake, gold.span_us())),
+        history=PlanHistory(**history_of(lake, gold.span_us())),
     )
     write_page(with_plan, folder / "report-after.html")
-    begin, end = setting.quiet()
+    begin, end = config.quiet()
     gains = measure(gold, (begin, end), (begin + _DAY_US, end + _DAY_US))
     (folder / "gain.csv").write_text(gains_csv(gains), encoding="utf-8")
     steps.end()
     return Demo(
         folder,
         seed,
-        len(setting.scene.relays),
-        len(setting.scene.tracks),
+        len(config.dataset.relays),
+        len(config.dataset.tracks),
         present.lines + after.lines,
         report,
         plan,
         gains,
         steps.seconds,
-        played.words,
+        simulated.summary,
     )
 
 
 def _plan(
     lake: Lake, folder: Path, dimensions: Dimensions, seed: int, settings: Settings
-) -> tuple[Plan, Rehearsal]:
-    """From the last hour, if its data can be believed; signed with a key of the demo's own."""
+) -> tuple[Plan, SimulationResult]:
+    """Make a plan from the last hour, and sign it with a new key."""
     observed = observe(lake, minutes=60)
     require_fresh(observed, now_us=END_US, max_age_us=30 * _MINUTE_US)
-    aside = doubted(gate_of(lake, at_us=observed.at_us), observed)
-    known = assemble(observed, settings, dimensions, aside=aside)
-    made = make(
+    excluded = untrusted_relays(gate_of(lake, at_us=observed.at_us), observed)
+    known = assemble(observed, settings, dimensions, excluded=excluded)
+    made = compose_plan(
         known.network,
         settings.policy,
         known.tracks,
@@ -169,14 +169,16 @@ def _plan(
     make_key(folder / "plan-key.pem")
     key = read_key(folder / "plan-key.pem")
     signed = sign(made.plan, key)
-    played = rehearse(simulator(), signed, public_pem(key), known.network, made.draft.groups)
-    played.require()
+    simulated = simulate_plan(
+        simulator(), signed, public_pem(key), known.network, made.draft.groups
+    )
+    simulated.require()
     write_plan(signed, folder / "plan.json")
-    return made.plan, played
+    return made.plan, simulated
 
 
 def gains_csv(gains: list[Gain]) -> str:
-    """The table of gains as CSV."""
+    """Return the gains as CSV."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["figure", "before", "after", "change", "unit", "matched_windows"])
@@ -188,10 +190,10 @@ def gains_csv(gains: list[Gain]) -> str:
 
 
 class _Steps:
-    """What is being done, and how long it took."""
+    """Reports the steps and measures their duration."""
 
-    def __init__(self, tell: Tell | None) -> None:
-        self._tell = tell
+    def __init__(self, progress: StepProgress | None) -> None:
+        self._progress = progress
         self._name = ""
         self._since = 0.0
         self.seconds: dict[str, float] = {}
@@ -199,8 +201,8 @@ class _Steps:
     def begin(self, name: str, text: str) -> None:
         self.end()
         self._name, self._since = name, time.monotonic()
-        if self._tell is not None:
-            self._tell(len(self.seconds) + 1, text)
+        if self._progress is not None:
+            self._progress(len(self.seconds) + 1, text)
 
     def end(self) -> None:
         if self._name:
@@ -208,15 +210,15 @@ class _Steps:
             self._name = ""
 
 
-class Planned:
-    """Routing by a plan: trees as relays build them that follow it.
+class PlannedRouting:
+    """Routing by a plan, as relays do that follow it.
 
-    An entry of a plan says which Via the copies of a track take towards a region. Where there is no
-    entry, and within the region of the origin, copies go directly.
+    An entry names the Via of the copies of a track towards a region. Copies without an entry, and
+    those within the region of the origin, go directly.
     """
 
-    def __init__(self, plan: Plan, scene: Scene) -> None:
-        self._scene = scene
+    def __init__(self, plan: Plan, dataset: Dataset) -> None:
+        self._scene = dataset
         self._by_track: dict[tuple[str, str, int], str] = {}
         self._by_class: dict[tuple[str, str, str], str] = {}
         for entry in plan.entries:
@@ -227,12 +229,12 @@ class Planned:
                 self._by_track[origin, entry.region, key] = via
 
     def via(self, track: Track, region: str) -> str | None:
-        """The Via of a track's copies towards a region; None: none."""
+        """Return the Via of a track towards a region; None without an entry."""
         of_class = self._by_class.get((track.origin, region, track.qos))
         return self._by_track.get((track.origin, region, int(track.track, 16)), of_class)
 
     def tree(self, track: Track, targets: frozenset[str]) -> Tree:
-        """Origin to Vias, Vias to the relays of their regions; the others directly."""
+        """Return a tree from the origin over Vias to the relays of their regions."""
         parent: dict[str, str] = {}
         for target in sorted(targets):
             via = self.via(track, self._scene.by_node[target].region)

@@ -1,6 +1,6 @@
-"""What goes wrong in a world, chosen from its seed, and written beside the telemetry as the truth.
+"""Incidents of a dataset, chosen from its seed and written beside the telemetry.
 
-Reports and tests are held to this: an incident that was put in must be found, at its place.
+Tests check that the tables and the report show each incident at its place.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from laps_analytics.synth.dataset import FIVE_MINUTES_US, HOUR_US, Scene, Window
+from laps_analytics.synth.dataset import FIVE_MINUTES_US, HOUR_US, Dataset, Window
 
 __all__ = ["Incident", "Incidents", "choose"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
-    """Something that is wrong for a time."""
+    """A fault with a begin and an end."""
 
     kind: str
     """slow_link, lossy_region, clock, flap, outage, duplicates or late."""
@@ -31,26 +31,26 @@ class Incident:
     """Slow link: ms each way. Lossy region: share of packets. Clock: microseconds."""
 
     def covers(self, at_us: int) -> bool:
-        """Whether it is under way."""
+        """Return whether the incident is active at a time."""
         return self.first_us <= at_us < self.last_us
 
 
 class Incidents:
-    """All of them, asked by the simulation."""
+    """All incidents of a dataset."""
 
     def __init__(self, items: Sequence[Incident]) -> None:
         self.items = tuple(items)
 
     def of(self, kind: str) -> list[Incident]:
-        """Those of one kind."""
+        """Return the incidents of one kind."""
         return [item for item in self.items if item.kind == kind]
 
     def clock_errors(self) -> dict[str, int]:
-        """Relay to the error of its clock; it lasts for ever."""
+        """Return the clock error of each relay that has one."""
         return {item.relay: int(item.amount) for item in self.of("clock")}
 
     def extra_us(self, one: str, other: str, at_us: int) -> int:
-        """What a slow link adds, one way."""
+        """Return the additional one-way delay of a link."""
         return sum(
             int(item.amount * 1000)
             for item in self.of("slow_link")
@@ -58,7 +58,7 @@ class Incidents:
         )
 
     def loss(self, region: str, other: str, at_us: int) -> float:
-        """What a lossy region adds to the loss of a link that touches it."""
+        """Return the additional loss of a link between two regions."""
         return sum(
             item.amount
             for item in self.of("lossy_region")
@@ -66,65 +66,65 @@ class Incidents:
         )
 
     def down(self, at_us: int) -> frozenset[str]:
-        """Relays that are out."""
+        """Return the relays that are down."""
         return frozenset(item.relay for item in self.of("outage") if item.covers(at_us))
 
     def as_list(self) -> list[dict[str, Any]]:
-        """The truth as JSON-able data."""
+        """Return the incidents as JSON-compatible data."""
         return [asdict(item) for item in self.items]
 
 
-def choose(scene: Scene, windows: Sequence[Window], seed: int) -> Incidents:
-    """Incidents for the second part of the dense windows; the first part stays quiet.
+def choose(dataset: Dataset, windows: Sequence[Window], seed: int) -> Incidents:
+    """Choose incidents for the second part of the dense windows; the first part has none.
 
-    They do not overlap in place, so that each can be found for itself.
+    Incidents are at different places, so that each can be found.
     """
     dense = [window for window in windows if window.dense]
     if not dense:
         return Incidents(())
-    dice = random.Random(f"incidents/{seed}")  # noqa: S311 - a world, not a secret
+    rng = random.Random(f"incidents/{seed}")  # noqa: S311 - a world, not a secret
     first, last = dense[0].start_us, dense[-1].end_us
-    quiet = _border(first + (last - first) * 2 // 5)
+    quiet = _window_start(first + (last - first) * 2 // 5)
     room = last - quiet
-    origins = {track.origin for track in scene.tracks}
+    origins = {track.origin for track in dataset.tracks}
     # Viewers that hang on a link in the middle of the time in question. Those of class gold feel a
     # slow link first.
-    hang: dict[tuple[str, str], int] = {}
-    gold = [track for track in scene.tracks if track.qos == "gold"]
-    for track in gold or scene.tracks:
-        for relay, viewers in scene.audience(track, quiet + room // 6).items():
+    dependents: dict[tuple[str, str], int] = {}
+    gold = [track for track in dataset.tracks if track.qos == "gold"]
+    for track in gold or dataset.tracks:
+        for relay, viewers in dataset.audience(track, quiet + room // 6).items():
             if relay != track.origin:
                 pair = (track.origin, relay)
-                hang[pair] = hang.get(pair, 0) + viewers
-    busy = sorted(hang, key=lambda pair: (-hang[pair], pair))
-    slow = dice.choice(busy[: max(1, len(busy) // 6)])
+                dependents[pair] = dependents.get(pair, 0) + viewers
+    busy = sorted(dependents, key=lambda pair: (-dependents[pair], pair))
+    slow = rng.choice(busy[: max(1, len(busy) // 6)])
     taken = {slow[0], slow[1]}
-    taken_regions = {scene.by_node[node].region for node in taken}
-    edges = sorted(relay.node for relay in scene.relays if relay.kind == "edge")
+    taken_regions = {dataset.by_node[node].region for node in taken}
+    edges = sorted(relay.node for relay in dataset.relays if relay.kind == "edge")
 
     def pick(avoid_origins: bool = True) -> str:
         free = [n for n in edges if n not in taken and not (avoid_origins and n in origins)]
-        found = dice.choice(free or [n for n in edges if n not in taken] or edges)
+        found = rng.choice(free or [n for n in edges if n not in taken] or edges)
         taken.add(found)
         return found
 
     regions = sorted(
-        {scene.by_node[node].region for node in edges if node not in origins} - taken_regions
+        {dataset.by_node[node].region for node in edges if node not in origins} - taken_regions
     )
-    lossy = dice.choice(regions) if regions else ""
-    lossy_nodes = {node for node in edges if scene.by_node[node].region == lossy}
+    lossy = rng.choice(regions) if regions else ""
+    lossy_nodes = {node for node in edges if dataset.by_node[node].region == lossy}
     taken |= lossy_nodes
     out, skewed, flapping = pick(), pick(), pick()
-    liked = [
+    watched = [
         track
-        for track in scene.tracks
-        if track.origin != flapping and flapping in scene.audience(track, quiet)
+        for track in dataset.tracks
+        if track.origin != flapping and flapping in dataset.audience(track, quiet)
     ]
     items = [
         Incident(
             kind="slow_link",
             first_us=quiet,
-            last_us=_border(quiet + room // 3),
+            last_us=_window_start(quiet + room // 3),
             relay=slow[0],
             peer=slow[1],
             amount=260.0,
@@ -141,35 +141,35 @@ def choose(scene: Scene, windows: Sequence[Window], seed: int) -> Incidents:
         items.append(
             Incident(
                 kind="lossy_region",
-                first_us=_border(quiet + room // 3),
-                last_us=_border(quiet + room * 2 // 3),
+                first_us=_window_start(quiet + room // 3),
+                last_us=_window_start(quiet + room * 2 // 3),
                 region=lossy,
                 amount=0.06,
             )
         )
-    if liked:
+    if watched:
         items.append(
             Incident(
                 kind="flap",
                 first_us=quiet,
-                last_us=_border(quiet + room // 2),
+                last_us=_window_start(quiet + room // 2),
                 relay=flapping,
-                track=dice.choice(liked).track,
+                track=rng.choice(watched).track,
             )
         )
     return Incidents(items)
 
 
 def _outage(first_us: int, last_us: int) -> int:
-    """The last full hour that leaves room, or else somewhere in the middle.
+    """Return the start of the outage: the last full hour with room for it, else the middle.
 
-    What a relay said of its sets before it died is then in another hour than what it says after:
-    sets are compared hour by hour, and a dead relay cannot take back what it said.
+    Sets are compared by hour, and a dead relay cannot withdraw its sets. So its sets before and
+    after the outage must be in different hours.
     """
     hour = (last_us - 2 * FIVE_MINUTES_US) // HOUR_US * HOUR_US
-    return hour if hour >= first_us else _border((first_us + last_us) // 2)
+    return hour if hour >= first_us else _window_start((first_us + last_us) // 2)
 
 
-def _border(at_us: int) -> int:
-    """Five minutes that are whole: nothing that is summed up over them begins in the middle."""
+def _window_start(at_us: int) -> int:
+    """Return the begin of the five-minute window of a time."""
     return at_us - at_us % FIVE_MINUTES_US

@@ -1,4 +1,4 @@
-"""The synthetic world as a planner would see it, if it saw everything and without error."""
+"""The synthetic network as input of the planner, without errors of measurement."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from laps_wire.plan import ClassRule, HardConstraints
 
 __all__ = [
     "DEMO_POLICY",
-    "WORLD_POLICY",
-    "WORLD_SHARE",
+    "SYNTH_POLICY",
+    "SYNTH_SHARE",
     "network_of",
     "settings_of",
     "tracks_of",
@@ -30,9 +30,9 @@ __all__ = [
 _DENSE: Final = tuple(
     sorted(region for region in REGIONS if not region.startswith(("africa", "me", "oceania")))
 )
-"""Where silver's Vias may stand."""
+"""Regions in which silver may have Vias."""
 
-WORLD_POLICY: Final = Policy(
+SYNTH_POLICY: Final = Policy(
     hard=HardConstraints(
         max_fanout=2,
         headroom_permille=800,
@@ -60,16 +60,18 @@ WORLD_POLICY: Final = Policy(
     ),
     weights=Weights(),
 )
-"""What the operator asks for. VIA (SIGCOMM 2016) calls a round trip above 320 ms poor, and loss
-above 1.2 %. Which countries are denied does not matter, only that ways pass them; that every
-constraint binds in some world is tested."""
+"""Policy of the synthetic network.
+
+The limits of a poor call (round trip above 320 ms, loss above 1.2 %) are those of VIA (SIGCOMM
+2016). Tests check that every constraint is effective for some seed.
+"""
 
 DEMO_POLICY: Final = replace(
-    WORLD_POLICY,
+    SYNTH_POLICY,
     hard=replace(
-        WORLD_POLICY.hard,
+        SYNTH_POLICY.hard,
         classes={
-            **WORLD_POLICY.hard.classes,
+            **SYNTH_POLICY.hard.classes,
             "gold": ClassRule(
                 slack_permille=1500,
                 extra_us=60_000,
@@ -81,15 +83,15 @@ DEMO_POLICY: Final = replace(
         },
     ),
 )
-"""That of the demo: with eight Vias in the world, few second ways are near."""
+"""Policy of the demo, whose eight Vias allow few fallbacks nearby."""
 
-WORLD_SHARE: Final = 0.01
-"""What the tracks of a world have of its relays and links: others use the rest."""
+SYNTH_SHARE: Final = 0.01
+"""Share of capacities for the tracks of the dataset; other traffic uses the rest."""
 
 
-def network_of(world: Backbone, *, share: float = 1.0) -> Network:
-    """Relays and links, with a share of their capacity. All relays could peer with each other."""
-    count = len(world.relays)
+def network_of(backbone: Backbone, *, share: float = 1.0) -> Network:
+    """Return relays and links, with a share of their capacity. All relays can peer."""
+    count = len(backbone.relays)
     return Network(
         nodes=tuple(
             Node(
@@ -101,34 +103,35 @@ def network_of(world: Backbone, *, share: float = 1.0) -> Network:
                 latitude=relay.latitude,
                 capacity_bps=relay.capacity_bps * share,
             )
-            for relay in world.relays
+            for relay in backbone.relays
         ),
-        rtt_ms=world.rtt_ms,
-        loss=world.loss,
-        price=world.price,
-        capacity_bps=world.capacity_bps * share,
+        rtt_ms=backbone.rtt_ms,
+        loss=backbone.loss,
+        price=backbone.price,
+        capacity_bps=backbone.capacity_bps * share,
         load_bps=np.zeros((count, count)),
         countries={
-            (a, b): world.path_countries(a, b) for a, b in itertools.combinations(range(count), 2)
+            (a, b): backbone.path_countries(a, b)
+            for a, b in itertools.combinations(range(count), 2)
         },
     )
 
 
-def settings_of(world: Backbone) -> Settings:
-    """What the operator of a world says: its policy, and where relays and links are."""
-    names = [relay.node for relay in world.relays]
+def settings_of(backbone: Backbone) -> Settings:
+    """Return the operator's settings: policy, and countries of relays and links."""
+    names = [relay.node for relay in backbone.relays]
     return Settings(
         policy=DEMO_POLICY,
-        nodes={relay.node: NodeFacts(country=relay.country) for relay in world.relays},
+        nodes={relay.node: NodeFacts(country=relay.country) for relay in backbone.relays},
         links={
-            (names[a], names[b]): LinkFacts(countries=world.path_countries(a, b))
+            (names[a], names[b]): LinkFacts(countries=backbone.path_countries(a, b))
             for a, b in itertools.combinations(range(len(names)), 2)
         },
     )
 
 
 def tracks_of(demand: Iterable[TrackDemand]) -> list[Track]:
-    """Who watches what, at the busiest hour."""
+    """Return the tracks with their viewers at the busiest hour."""
     return [
         Track(
             key=int(track.track, 16),

@@ -1,9 +1,8 @@
-"""A world runs, and its relays write telemetry of what they see.
+"""Simulate a dataset, and write the telemetry of its relays.
 
-Everything that is written comes from one state: the bytes that a relay sends to a peer are the
-bytes that the peer received, a set has the same members at both ends of its session, and stamps of
-one object fit to each other but for the clocks. Time goes in windows; relays write sums at their
-end, and events within them.
+All events derive from one state. The bytes that a relay sends equal the bytes that its peer
+receives. A set has the same members at both ends, and stamps of an object are consistent except for
+clock errors. Time advances in windows; relays write events within a window and sums at its end.
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ from pathlib import Path
 from typing import Final
 
 from laps_analytics.synth import events
-from laps_analytics.synth.conditions import Sky, Weather
-from laps_analytics.synth.control_plane import Control
+from laps_analytics.synth.conditions import Conditions, WindowConditions
+from laps_analytics.synth.control_plane import ControlPlane
 from laps_analytics.synth.dataset import (
     DAY_US,
     FIVE_MINUTES_US,
     HOUR_US,
-    Carried,
+    CarriedTrack,
+    Dataset,
     Routing,
-    Scene,
     Track,
     Tree,
     Window,
@@ -34,33 +33,33 @@ from laps_analytics.synth.writer import TelemetryFiles
 __all__ = ["Simulation", "Totals"]
 
 _FRAMES: Final = 30
-"""Objects a second of every track."""
+"""Objects of a track in a second."""
 _PACKET: Final = 1200
 _KEY_FRAME: Final = 50_000
 _USED_EVERY: Final = 2
 _IDLE_EVERY: Final = 5
-"""Dense windows between two transport samples of a link, with and without traffic."""
+"""Dense windows between two transport samples of a link: used and idle."""
 _PAST_EVERY: Final = 3
-"""Windows of the past between two samples."""
+"""Windows of the history between two samples."""
 
 
 @dataclass(slots=True)
 class Totals:
-    """What happened, to hold tables against."""
+    """Totals of a run, to compare tables with."""
 
     track_bytes: int = 0
     link_bytes: int = 0
     wan_bytes: int = 0
     client_bytes: dict[str, int] = field(default_factory=dict)
-    """By tenant."""
+    """Bytes to clients, by tenant."""
 
 
 class Simulation:
-    """One run: a scene, a way of routing, and the files that come of it."""
+    """A run of a dataset with a routing, and the files it writes."""
 
     def __init__(
         self,
-        scene: Scene,
+        dataset: Dataset,
         routing: Routing,
         incidents: Incidents,
         folder: Path,
@@ -68,21 +67,21 @@ class Simulation:
         seed: int,
         boot: int = 1,
     ) -> None:
-        self.scene = scene
+        self.dataset = dataset
         self.totals = Totals()
         self._routing = routing
         self._incidents = incidents
-        self._weather = Weather(scene, incidents, seed)
+        self._conditions = Conditions(dataset, incidents, seed)
         self.files = TelemetryFiles(
             folder,
-            {relay.node: relay.region for relay in scene.relays},
+            {relay.node: relay.region for relay in dataset.relays},
             clock_error_us=incidents.clock_errors(),
             boot=boot,
         )
-        self.control = Control(scene, self.files)
+        self.control_plane = ControlPlane(dataset, self.files)
         self._viewers = Viewers(self.files, seed)
         self._sent: dict[tuple[str, str], list[int]] = {}
-        self._load: dict[str, float] = dict.fromkeys(scene.by_node, 0.0)
+        self._load: dict[str, float] = dict.fromkeys(dataset.by_node, 0.0)
         self._steps = 0
 
     def run(
@@ -91,7 +90,7 @@ class Simulation:
         *,
         on_window: Callable[[Window], None] | None = None,
     ) -> Totals:
-        """All windows in order; files are closed now and then."""
+        """Run all windows in order, and return the totals."""
         last_hour: tuple[bool, int] | None = None
         for window in windows:
             # Of the past a file holds three days, of the present an hour.
@@ -107,39 +106,41 @@ class Simulation:
         return self.totals
 
     def _step(self, window: Window) -> None:
-        sky = self._weather.at(window)
+        conditions = self._conditions.at(window)
         down = self._incidents.down(window.start_us)
-        self.control.nodes(window, sky, down)
+        self.control_plane.nodes(window, conditions, down)
         carried = [
             self._carry(number, track, window, down)
-            for number, track in enumerate(self.scene.tracks)
+            for number, track in enumerate(self.dataset.tracks)
             if track.origin not in down
         ]
-        self.control.interest(window, sky, carried)
+        self.control_plane.interest(window, conditions, carried)
         for item in carried:
             for flap in self._incidents.of("flap"):
                 if window.dense and flap.covers(window.start_us) and flap.relay in item.factor:
-                    self.control.flap(window, sky, item, flap.relay)
-        link_bytes = self._forward(window, sky, carried)
-        self._transport(window, sky, link_bytes, down)
-        self.control.own(window, self._load, down, every=1 if not window.dense else 5)
+                    self.control_plane.flap(window, conditions, item, flap.relay)
+        link_bytes = self._forward(window, conditions, carried)
+        self._transport(window, conditions, link_bytes, down)
+        self.control_plane.own(window, self._load, down, every=1 if not window.dense else 5)
         self._caches(window, carried)
         if window.dense:
             self._viewers.forget(down)
             for item in carried:
-                arrivals = self._deliver(window, sky, item)
-                self._viewers.watch(window, sky, item, arrivals)
+                arrivals = self._deliver(window, conditions, item)
+                self._viewers.watch(window, conditions, item, arrivals)
         self._steps += 1
 
     # What is carried
 
-    def _carry(self, number: int, track: Track, window: Window, down: frozenset[str]) -> Carried:
+    def _carry(
+        self, number: int, track: Track, window: Window, down: frozenset[str]
+    ) -> CarriedTrack:
         # Who watches changes every five minutes, so that tables of five minutes have whole ways.
-        audience = self.scene.audience(track, window.start_us - window.start_us % FIVE_MINUTES_US)
+        audience = self.dataset.audience(track, window.start_us - window.start_us % FIVE_MINUTES_US)
         moved = set()
         for relay in sorted(down & audience.keys()):
             # Its viewers find the next relay.
-            other = self.control.next_best(relay, down)
+            other = self.control_plane.next_best(relay, down)
             audience[other] = audience.pop(relay) + audience.get(other, 0)
             moved.add(other)
         targets = frozenset(audience) - {track.origin}
@@ -155,12 +156,12 @@ class Simulation:
             and flap.covers(window.start_us)
             and flap.relay in targets
         }
-        return Carried(track, number, audience, tree, size, factor, frozenset(moved))
+        return CarriedTrack(track, number, audience, tree, size, factor, frozenset(moved))
 
     def _forward(
-        self, window: Window, sky: Sky, carried: list[Carried]
+        self, window: Window, conditions: WindowConditions, carried: list[CarriedTrack]
     ) -> dict[tuple[str, str], int]:
-        """The sums of every relay about every track; bytes of every link."""
+        """Write the sums of every relay and track, and return the bytes of every link."""
         links: dict[tuple[str, str], int] = {}
         sent: dict[str, int] = dict.fromkeys(self._load, 0)
         end, length = window.written_us, window.length_us // 1000
@@ -177,7 +178,7 @@ class Simulation:
                 rows: list[tuple[str | None, int, int, int]] = []
                 for child in children.get(relay, ()):
                     size = item.received(child)
-                    lost = sky.loss(relay, child)
+                    lost = conditions.loss(relay, child)
                     drops = int(objects * lost) if lost > 0.02 else 0
                     rows.append((child, size, objects, drops))
                     links[relay, child] = links.get((relay, child), 0) + size
@@ -200,42 +201,46 @@ class Simulation:
                             drops=drops,
                             in_peer=in_peer,
                             out_peer=out_peer,
-                            queue_us=sky.queue_us(self._load[relay]) if window.dense else None,
+                            queue_us=conditions.queue_us(self._load[relay])
+                            if window.dense
+                            else None,
                             group=group,
                         ),
                         tenant,
                     )
         for (one, other), size in links.items():
             self.totals.link_bytes += size
-            if self.scene.by_node[one].region != self.scene.by_node[other].region:
+            if self.dataset.by_node[one].region != self.dataset.by_node[other].region:
                 self.totals.wan_bytes += size
         for relay, size in sent.items():
-            capacity = self.scene.by_node[relay].capacity_bps
+            capacity = self.dataset.by_node[relay].capacity_bps
             self._load[relay] = min(1.0, size * 8 / window.seconds / capacity)
         return links
 
     def _transport(
         self,
         window: Window,
-        sky: Sky,
+        conditions: WindowConditions,
         link_bytes: dict[tuple[str, str], int],
         down: frozenset[str],
     ) -> None:
-        for dialler, answerer in self.control.peers:
+        for dialler, answerer in self.control_plane.peers:
             if {dialler, answerer} & down:
                 continue
             used = (dialler, answerer) in link_bytes or (answerer, dialler) in link_bytes
             every = _PAST_EVERY if not window.dense else _USED_EVERY if used else _IDLE_EVERY
             for one, other in ((dialler, answerer), (answerer, dialler)):
                 counts = self._sent.setdefault((one, other), [0, 0, 0])
-                session = self.control.session(one, other)
+                session = self.control_plane.session(one, other)
                 if session.fresh:
                     counts[:] = [0, 0, 0]
                     session.fresh = False
                 size = link_bytes.get((one, other), 0) + 4_000
                 packets = size // _PACKET + 40
                 counts[0] += packets
-                counts[1] += int(sky.dice.binomial(packets, min(0.9, sky.loss(one, other))))
+                counts[1] += int(
+                    conditions.rng.binomial(packets, min(0.9, conditions.loss(one, other)))
+                )
                 counts[2] += size
                 if self._steps % every:
                     continue
@@ -246,26 +251,26 @@ class Simulation:
                     events.quic_sample(
                         session.name,
                         other,
-                        sky.rtt_us(one, other),
-                        self.scene.rtt_us[one, other],
+                        conditions.rtt_us(one, other),
+                        self.dataset.rtt_us[one, other],
                         sent_packets=counts[0],
                         lost_packets=counts[1],
                         sent_bytes=counts[2],
                     ),
                 )
 
-    def _caches(self, window: Window, carried: list[Carried]) -> None:
-        """Those who come late ask for the group that is under way."""
+    def _caches(self, window: Window, carried: list[CarriedTrack]) -> None:
+        """Write cache sums: viewers that join late request the current group."""
         asked: dict[str, list[int]] = {}
         for item in carried:
             for relay, watching in item.audience.items():
                 counts = asked.setdefault(relay, [0, 0, 0, 0])
                 group = int(item.track.bitrate_bps / 8)
-                wishes = 1 + watching // 3
+                requests = 1 + watching // 3
                 # The first to ask misses; the others find what the first one brought.
-                counts[0] += (wishes - 1) * group + group // 2
+                counts[0] += (requests - 1) * group + group // 2
                 counts[1] += group - group // 2
-                counts[2] += wishes // 4
+                counts[2] += requests // 4
                 counts[3] += group * 4
         for relay, (hit, miss, joins, stored) in sorted(asked.items()):
             self.files.put(
@@ -277,20 +282,24 @@ class Simulation:
                 ),
             )
 
-    def _deliver(self, window: Window, sky: Sky, item: Carried) -> dict[str, int]:
-        """One object on its way; for each relay with viewers how long after its birth it left."""
+    def _deliver(
+        self, window: Window, conditions: WindowConditions, item: CarriedTrack
+    ) -> dict[str, int]:
+        """Send one object down the tree; return its age when it leaves each relay with viewers."""
         track, tree = item.track, item.tree
         # Not all tracks at once.
-        born = window.start_us + 1_000_000 + (item.number * 1_370_000) % (window.length_us // 2)
+        published_us = (
+            window.start_us + 1_000_000 + (item.number * 1_370_000) % (window.length_us // 2)
+        )
         children = tree.children()
-        came = {tree.origin: born + sky.publisher_us(item.number)}
+        came = {tree.origin: published_us + conditions.publisher_us(item.number)}
         group = window.start_us // 1_000_000
         left: dict[str, int] = {}
         for relay in tree.order():
             outs: list[str | None] = [*children.get(relay, ())]
             if item.audience.get(relay):
                 outs.append(None)
-            gone = came[relay] + sky.queue_us(self._load[relay])
+            gone = came[relay] + conditions.queue_us(self._load[relay])
             for out_peer in outs:
                 self.files.put(
                     relay,
@@ -303,21 +312,21 @@ class Simulation:
                         self.files.clock(relay, gone),
                         _KEY_FRAME,
                         group=group,
-                        publisher_us=born,
+                        publisher_us=published_us,
                         in_peer=tree.parent.get(relay),
                         out_peer=out_peer,
                     ),
                     track.tenant,
                 )
                 if out_peer is not None:
-                    came[out_peer] = gone + sky.one_way_us(relay, out_peer)
+                    came[out_peer] = gone + conditions.one_way_us(relay, out_peer)
                 else:
-                    left[relay] = gone - born
+                    left[relay] = gone - published_us
         return left
 
 
 def _without(tree: Tree, down: frozenset[str]) -> Tree:
-    """The tree with relays that are down left out: who hung on one, hangs on the origin."""
+    """Return the tree without relays that are down; their children move to the origin."""
     parent = {
         child: tree.origin if above in down else above
         for child, above in tree.parent.items()

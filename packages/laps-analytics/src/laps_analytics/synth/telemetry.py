@@ -1,11 +1,11 @@
-"""A world as a folder: telemetry files, dimensions, and the truth about what was put in.
+"""Write a dataset to a folder: telemetry, dimensions and the injected incidents.
 
 ::
 
-    telemetry/0.1_0.7-1-000001.jsonl     what the relays wrote
-    late/0.1_0.9-1-000003.jsonl          a file that comes after the others were read
+    telemetry/0.1_0.7-1-000001.jsonl     telemetry of the relays
+    late/0.1_0.9-1-000003.jsonl          a file that arrives after the others
     dimensions.toml                      classes of tracks, capacities of relays
-    truth.json                           what was put in: incidents, totals
+    truth.json                           incidents and totals
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from laps_analytics.errors import OutputError
-from laps_analytics.synth.config import Setting
-from laps_analytics.synth.dataset import Routing, Scene, Star, Window
+from laps_analytics.synth.config import DatasetConfig
+from laps_analytics.synth.dataset import Dataset, Routing, Star, Window
 from laps_analytics.synth.incidents import Incident, Incidents, choose
 from laps_analytics.synth.simulation import Simulation
 
-__all__ = ["WorldFiles", "dimensions_toml", "write_after", "write_present"]
+__all__ = ["DatasetFiles", "dimensions_toml", "write_after", "write_present"]
 
 _TRUTH: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class WorldFiles:
-    """Where a world was written."""
+class DatasetFiles:
+    """Files of a dataset."""
 
     telemetry: Path
     late: Path
@@ -40,44 +40,44 @@ class WorldFiles:
 
 
 def write_present(
-    setting: Setting,
+    config: DatasetConfig,
     folder: Path,
     *,
     on_window: Callable[[Window], None] | None = None,
-) -> WorldFiles:
-    """The network as it is: a star for every track, and all that goes wrong."""
-    windows = setting.present()
-    incidents = choose(setting.scene, windows, setting.seed)
-    simulation = _simulation(setting, Star(), incidents, folder, boot=1)
+) -> DatasetFiles:
+    """Write the network without a plan: star routing, with all incidents."""
+    windows = config.present()
+    incidents = choose(config.dataset, windows, config.seed)
+    simulation = _simulation(config, Star(), incidents, folder, boot=1)
     simulation.run(windows, on_window=on_window)
-    extra = _spoil(folder, setting, windows)
-    return _finish(setting, folder, simulation, [*incidents.items, *extra])
+    extra = _inject_file_faults(folder, config, windows)
+    return _finish(config, folder, simulation, [*incidents.items, *extra])
 
 
 def write_after(
-    setting: Setting,
+    config: DatasetConfig,
     routing: Routing,
     folder: Path,
     *,
     plan: tuple[str, int],
     on_window: Callable[[Window], None] | None = None,
-) -> WorldFiles:
-    """The quiet time of the next day, with a plan (its id and version) in force.
+) -> DatasetFiles:
+    """Write the quiet time of the next day, with a plan (id and version) in force.
 
-    Only the clock that is wrong is still wrong: a plan must not win because nothing happens.
+    The clock error remains, so that a plan does not win because it is absent.
     """
-    windows = setting.after()
-    present = choose(setting.scene, setting.present(), setting.seed)
+    windows = config.after()
+    present = choose(config.dataset, config.present(), config.seed)
     incidents = Incidents(present.of("clock"))
     # Relays were started again in the night: nothing of the first day is written again.
-    simulation = _simulation(setting, routing, incidents, folder, boot=3)
-    simulation.control.policy(*plan, windows[0].start_us + 1)
+    simulation = _simulation(config, routing, incidents, folder, boot=3)
+    simulation.control_plane.policy(*plan, windows[0].start_us + 1)
     simulation.run(windows, on_window=on_window)
-    return _finish(setting, folder, simulation, list(incidents.items))
+    return _finish(config, folder, simulation, list(incidents.items))
 
 
 def _simulation(
-    setting: Setting, routing: Routing, incidents: Incidents, folder: Path, *, boot: int
+    config: DatasetConfig, routing: Routing, incidents: Incidents, folder: Path, *, boot: int
 ) -> Simulation:
     telemetry = folder / "telemetry"
     try:
@@ -86,16 +86,18 @@ def _simulation(
         raise OutputError(
             f"{telemetry} cannot be written: {error.strerror}; name another folder"
         ) from None
-    return Simulation(setting.scene, routing, incidents, telemetry, seed=setting.seed, boot=boot)
+    return Simulation(config.dataset, routing, incidents, telemetry, seed=config.seed, boot=boot)
 
 
-def _spoil(folder: Path, setting: Setting, windows: Sequence[Window]) -> list[Incident]:
-    """Half of a file comes twice, another one late."""
-    dice = random.Random(f"files/{setting.seed}")  # noqa: S311 - a world, not a secret
+def _inject_file_faults(
+    folder: Path, config: DatasetConfig, windows: Sequence[Window]
+) -> list[Incident]:
+    """Duplicate half of a file, and move another one to ``late``."""
+    rng = random.Random(f"files/{config.seed}")  # noqa: S311 - a world, not a secret
     files: dict[str, list[Path]] = {}
     for path in sorted((folder / "telemetry").glob("*.jsonl")):
         files.setdefault(path.name.split("-")[0], []).append(path)
-    twice, late = dice.sample(sorted(files), 2)
+    twice, late = rng.sample(sorted(files), 2)
     copied, held = files[twice][-1], files[late][0]
     lines = copied.read_text(encoding="ascii").splitlines(keepends=True)
     again = copied.with_name(f"{copied.stem}-again.jsonl")
@@ -111,9 +113,9 @@ def _spoil(folder: Path, setting: Setting, windows: Sequence[Window]) -> list[In
 
 
 def _finish(
-    setting: Setting, folder: Path, simulation: Simulation, incidents: list[Incident]
-) -> WorldFiles:
-    files = WorldFiles(
+    config: DatasetConfig, folder: Path, simulation: Simulation, incidents: list[Incident]
+) -> DatasetFiles:
+    files = DatasetFiles(
         folder / "telemetry",
         folder / "late",
         folder / "dimensions.toml",
@@ -122,30 +124,30 @@ def _finish(
     )
     truth: dict[str, Any] = {
         "truth": _TRUTH,
-        "seed": setting.seed,
+        "seed": config.seed,
         "lines": files.lines,
         "totals": asdict(simulation.totals),
         "incidents": [asdict(item) for item in incidents],
         "relays": {
             relay.node: {"city": relay.city, "region": relay.region, "kind": relay.kind}
-            for relay in setting.scene.relays
+            for relay in config.dataset.relays
         },
     }
-    files.dimensions.write_text(dimensions_toml(setting.scene), encoding="utf-8")
+    files.dimensions.write_text(dimensions_toml(config.dataset), encoding="utf-8")
     files.truth.write_text(json.dumps(truth, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return files
 
 
-def dimensions_toml(scene: Scene) -> str:
-    """What telemetry cannot know, as ``laps-analytics build --dimensions`` reads it."""
+def dimensions_toml(dataset: Dataset) -> str:
+    """Return the dimensions for ``laps-analytics build --dimensions``."""
     lines = ["# Of a synthetic world."]
-    for track in scene.tracks:
+    for track in dataset.tracks:
         lines += [
             "",
             f"[track.{track.track}]",
             f'class = "{track.qos}"',
             f'tenant = "{track.tenant}"',
         ]
-    for relay in scene.relays:
+    for relay in dataset.relays:
         lines += ["", f'[relay."{relay.node}"]', f"capacity_bps = {relay.capacity_bps:.0f}"]
     return "\n".join(lines) + "\n"

@@ -1,7 +1,7 @@
-"""Viewers: sessions that come and go, and what their players report.
+"""Viewers: their sessions, and the reports of their players.
 
-What a player sees is the age of the picture: the way through the relays, the last mile and the
-buffer that it keeps. A larger loss costs it objects, and late ones stall it.
+The latency of a player is the delay through the relays, the last mile and its buffer. Loss causes
+missing objects and stalls.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from laps_analytics.synth import events
-from laps_analytics.synth.conditions import Sky
-from laps_analytics.synth.dataset import Carried, Window
+from laps_analytics.synth.conditions import WindowConditions
+from laps_analytics.synth.dataset import CarriedTrack, Window
 from laps_analytics.synth.writer import TelemetryFiles
 
 __all__ = ["BUFFER_MS", "Viewers"]
 
 BUFFER_MS: Final = {"gold": 60, "silver": 500, "bronze": 2500}
-"""What players of a class keep: a call has little, a broadcast more."""
+"""Buffer of players, by class."""
 
 
 @dataclass(slots=True)
@@ -39,31 +39,40 @@ class Viewers:
         self._numbers: dict[str, int] = {}
         self._watching: dict[tuple[str, str], list[_Watching]] = {}
 
-    def watch(self, window: Window, sky: Sky, item: Carried, left_us: dict[str, int]) -> None:
-        """Viewers of one track in one window; ``left_us``: how old what a relay sends is."""
+    def watch(
+        self,
+        window: Window,
+        conditions: WindowConditions,
+        item: CarriedTrack,
+        left_us: dict[str, int],
+    ) -> None:
+        """Write the reports of the viewers of a track in a window.
+
+        ``left_us`` is the age of objects when they leave each relay.
+        """
         track = item.track
         for relay in sorted(left_us):
             self._come_and_go(window, item, relay)
             here = self._watching[track.track, relay]
-            loss = sky.access_loss(relay)
+            loss = conditions.access_loss(relay)
             above = item.tree.parent.get(relay)
             if above is not None:
-                loss += max(0.0, sky.loss(above, relay) - 0.005)
+                loss += max(0.0, conditions.loss(above, relay) - 0.005)
             for number, viewer in enumerate(here):
                 viewer.out_bytes += item.received(relay)
-                mile = sky.last_mile_us(item.number, relay, number)
+                mile = conditions.last_mile_us(item.number, relay, number)
                 age = (left_us[relay] + mile) // 1000
-                gaps = int(sky.dice.poisson(20 * loss)) if loss > 0.005 else 0
+                gaps = int(conditions.rng.poisson(20 * loss)) if loss > 0.005 else 0
                 if item.factor.get(relay, 1.0) < 1:
                     gaps += 3
                 buffer = BUFFER_MS[track.qos]
                 # An object that is older than usual by more than the buffer was missed.
-                late = loss > 0.02 and sky.dice.random() < 0.5
-                stall = int(sky.dice.integers(300, 2_500)) if late else 0
+                late = loss > 0.02 and conditions.rng.random() < 0.5
+                stall = int(conditions.rng.integers(300, 2_500)) if late else 0
                 startup = None
                 if viewer.new:
                     viewer.new = False
-                    startup = 2 * mile // 1000 + age + int(sky.dice.integers(40, 160))
+                    startup = 2 * mile // 1000 + age + int(conditions.rng.integers(40, 160))
                     # Who had to find another relay has lost what came meanwhile.
                     if relay in item.moved:
                         gaps += 30
@@ -87,11 +96,11 @@ class Viewers:
                 )
 
     def forget(self, down: frozenset[str]) -> None:
-        """The viewers of relays that are down are elsewhere, and nobody wrote that they left."""
+        """Drop the viewers of relays that are down, without closing their sessions."""
         for key in [key for key in self._watching if key[1] in down]:
             del self._watching[key]
 
-    def _come_and_go(self, window: Window, item: Carried, relay: str) -> None:
+    def _come_and_go(self, window: Window, item: CarriedTrack, relay: str) -> None:
         track = item.track
         here = self._watching.setdefault((track.track, relay), [])
         wanted = item.audience[relay]

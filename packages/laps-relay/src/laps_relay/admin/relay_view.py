@@ -17,8 +17,8 @@ from laps_relay.server.auth import TokenAuthorizer
 from laps_relay.server.certificates import Certificate
 from laps_relay.telemetry.metrics import Metrics
 from laps_relay.telemetry.sampler import Sample
+from laps_sdk.edge.events import NamespaceRow, SessionRow, SubscriptionRow, TrackRow
 from laps_sdk.edge.server import EdgeServer
-from laps_sdk.edge.views import NamespaceRow, SessionRow, SubscriptionRow, TrackRow
 from laps_sdk.quic.base import ConnectionStats
 from laps_wire.names import FullTrackName
 

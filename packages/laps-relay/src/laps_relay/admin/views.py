@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel
 
-from laps_sdk.edge.views import NamespaceRow, SessionRow, SubscriptionRow, TrackRow
+from laps_sdk.edge.events import NamespaceRow, SessionRow, SubscriptionRow, TrackRow
 from laps_sdk.quic.base import ConnectionStats
 from laps_wire.names import FullTrackName
 from laps_wire.telemetry import safe_text

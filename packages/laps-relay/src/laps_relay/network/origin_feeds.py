@@ -15,7 +15,8 @@ from typing import Final
 from laps_relay.network.sets.sets import Sets
 from laps_relay.network.steering.steering import Steering
 from laps_relay.network.subscriptions.interests import Interests
-from laps_relay.peer_forwarding.forwarding import NetworkFeed, Outdated
+from laps_relay.peer_forwarding.feed import PlaneFeed
+from laps_relay.peer_forwarding.forwarding import Outdated
 from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_relay.policy.interface import Policy
 from laps_sdk.upstream.interfaces import LocalSide
@@ -48,28 +49,31 @@ class OriginFeeds:
         self,
         *,
         plane: PeerPlane,
-        sets: Sets,
         steering: Steering,
-        interests: Interests,
         contexts: Callable[[], int],
         policy: Policy,
     ) -> None:
         """``contexts`` returns 32 random bits that are not 0."""
         self._plane = plane
-        self._sets = sets
         self._steering = steering
-        self._interests = interests
         self._contexts = contexts
         self.policy = policy
         """The policy in force."""
+        self._sets: Sets
+        self._interests: Interests
         self._local: LocalSide | None = None
-        self._feeds: dict[int, NetworkFeed] = {}
+        self._feeds: dict[int, PlaneFeed] = {}
         self._next = 1
         self._changed: dict[int, None] = {}
 
     def __len__(self) -> int:
         """How many feeds are open."""
         return len(self._feeds)
+
+    def connect(self, sets: Sets, interests: Interests) -> None:
+        """Set the rooms that are built on this one; called once, before any track is pulled."""
+        self._sets = sets
+        self._interests = interests
 
     def attach(self, local: LocalSide) -> None:
         """Connect our own clients."""

@@ -30,12 +30,12 @@ One round of settling, repeated until nothing changes::
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from laps_relay.network import events
 from laps_relay.network.adjacency import Adjacency
 from laps_relay.network.advertisements import AdvertisementSchedule
-from laps_relay.network.control_server.control_server import ControlServer
 from laps_relay.network.control_server.servers import Servers
 from laps_relay.network.control_server.sharding import Sharding, rendezvous
 from laps_relay.network.demand import ConnectionDemand
@@ -44,8 +44,7 @@ from laps_relay.network.fetch.fetch_router import FetchRouter
 from laps_relay.network.fetch.fetches import Fetches
 from laps_relay.network.flood.entries import hide_name
 from laps_relay.network.flood.floods import Change, Verdict
-from laps_relay.network.flood.withheld import Withheld
-from laps_relay.network.flood_exports import FloodExports
+from laps_relay.network.flood_exports import ExportDenied, FloodExports
 from laps_relay.network.nodes.misbehaviour import ViolationCounter
 from laps_relay.network.nodes.nib import NOTHING, Nib
 from laps_relay.network.nodes.node_records import Changes, Fault
@@ -157,7 +156,6 @@ class NetworkRelay:
         "_clocks",
         "_emit",
         "_events",
-        "_exports",
         "_fetch_router",
         "_guests",
         "_hasher",
@@ -177,6 +175,8 @@ class NetworkRelay:
         "announces",
         "demand",
         "dialler",
+        "export_denied",
+        "exports",
         "feeds",
         "fetches",
         "interests",
@@ -194,7 +194,6 @@ class NetworkRelay:
         "steering",
         "subscribes",
         "tables",
-        "withheld",
     )
 
     def __init__(
@@ -261,7 +260,44 @@ class NetworkRelay:
         self.dialler = Dialler(
             random, relay_type=settings.relay_type, own_contacts=identity.contacts
         )
-        self.interests = Interests(identity, settings, hasher, self)
+        self.exports = FloodExports(
+            node,
+            settings,
+            links=self.links,
+            nib=self.nib,
+            sharding=self.sharding,
+            node=self.node,
+            respond=self.respond,
+            policy=policy,
+        )
+        self.announces = self.exports.announces
+        self.subscribes = self.exports.subscribes
+        self.server = self.exports.server
+        self.servers = Servers(self.nib, settings.hold)
+        self.feeds = OriginFeeds(
+            plane=self.plane, steering=self.steering, contexts=contexts, policy=policy
+        )
+        self.interests = Interests(
+            identity,
+            settings,
+            hasher,
+            announces=self.announces,
+            subscribes=self.subscribes,
+            policy=policy,
+            stamp=self.own.stamp,
+            node=self.node,
+            reaches=self._reaches,
+            replicas=self._replicas,
+            respond=self.respond,
+            pull=self.feeds.pull,
+            pull_again=self.feeds.pull_again,
+            release=self.feeds.release,
+            targets_changed=self.feeds.targets_changed,
+            emit=self._emit,
+        )
+        self.export_denied = ExportDenied(
+            partial(self.exports.receivers, self.interests.announcers)
+        )
         self.set_routing = SetRouting(
             node,
             settings,
@@ -275,31 +311,7 @@ class NetworkRelay:
             emit=self._emit,
         )
         self.sets = Sets(node, self.set_routing, self.plane, settings)
-        serves = settings.relay_type is RelayType.CONTROL
-        self.server = ControlServer(node, self) if serves else None
-        self.servers = Servers(self.nib, settings.hold)
-        self._exports = FloodExports(
-            node,
-            settings,
-            links=self.links,
-            nib=self.nib,
-            sharding=self.sharding,
-            node=self.node,
-            server=self.server,
-            announcers=self.interests.announcers,
-            policy=policy,
-        )
-        self.withheld = Withheld(self._exports.hearers)
-        self.announces = self._exports.announces
-        self.subscribes = self._exports.subscribes
-        self.feeds = OriginFeeds(
-            plane=self.plane,
-            sets=self.sets,
-            steering=self.steering,
-            interests=self.interests,
-            contexts=contexts,
-            policy=policy,
-        )
+        self.feeds.connect(self.sets, self.interests)
         self.advertisements = AdvertisementSchedule(
             settings,
             links=self.links,
@@ -341,7 +353,7 @@ class NetworkRelay:
             server=self.server,
             policy=policy,
             node=self.node,
-            replicas=self.replicas,
+            replicas=self._replicas,
             draw=contexts,
             send=self._send,
         )
@@ -390,6 +402,11 @@ class NetworkRelay:
             return self.own.info.node
         info = self.nib.info(node)
         return None if info is None else info.node
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force."""
+        return self._policy
 
     # What drains
 
@@ -566,6 +583,7 @@ class NetworkRelay:
     def attach(self, local: LocalSide, sink: DataSink, fetches: FetchSide | None = None) -> None:
         """Join our own clients, before any of them comes; ``fetches``: as far as they fetch."""
         self._local = local
+        self.interests.attach(local)
         self.feeds.attach(local)
         self.plane.attach(sink)
         if fetches is not None:
@@ -716,14 +734,14 @@ class NetworkRelay:
         self._ways.policy = policy
         self.feeds.policy = policy
         self._fetch_router.policy = policy
-        self._exports.policy = policy
+        self.exports.policy = policy
         self.peers.set_policy(now, policy.peer, self.node)
         self.nib.set_policy(now, policy)
         self.steering.set_policy(policy)
         self.announces.reconsider()
         self.subscribes.reconsider()
-        self.interests.reconsider(now)
-        self.withheld.again = True
+        self.interests.set_policy(now, policy)
+        self.export_denied.again = True
         for key in self.feeds.keys():  # noqa: SIM118 - no mapping; the keys as they are now
             self.feeds.route(now, key)  # its class may be another one
         self.sets.reroute(now, None, cut=True)
@@ -955,7 +973,7 @@ class NetworkRelay:
         steering = self.steering
         return bool(
             self.feeds.has_changed
-            or self.withheld.again
+            or self.export_denied.again
             or self.nib.has_changes
             or self.announces.has_changes
             or self.subscribes.has_changes
@@ -1041,7 +1059,7 @@ class NetworkRelay:
         if link.sends or link.receives:
             self.plane.add_session(session, link.egress, self.holder(session))
         if link.control:
-            self.withheld.again = True
+            self.export_denied.again = True
             takes = up.settings
             self.announces.add_session(session, source=node, room=takes.max_announces)
             self.subscribes.add_session(session, source=node, room=takes.max_subscribes)
@@ -1098,7 +1116,7 @@ class NetworkRelay:
         if self.server is not None:
             self.server.remove_session(session)
         if link.control:
-            self.withheld.again = True
+            self.export_denied.again = True
             # Everything that was learned through it goes (seed 000, Connection Establishment).
             self.nib.remove_peer(now, link.node)
             self.announces.remove_session(now, session)
@@ -1158,7 +1176,7 @@ class NetworkRelay:
                 self.advertisements.nodes_advertised(now, session, peer)
             case wire.NodesWithdrawn():
                 self.nib.withdrawn(now, peer, event.nodes)
-                self.withheld.moved()
+                self.export_denied.paths_removed()
             case wire.AnnouncesAdvertised() | wire.AnnouncesWithdrawn():
                 self._announces_received(now, link, event)
             case wire.SubscribesAdvertised() | wire.SubscribesWithdrawn():
@@ -1204,7 +1222,7 @@ class NetworkRelay:
     def _announces_received(
         self, now: float, link: Link, event: wire.AnnouncesAdvertised | wire.AnnouncesWithdrawn
     ) -> None:
-        peer = self._exports.peer(link)
+        peer = self.exports.peer(link)
         for entry in event.announces:
             if isinstance(event, wire.AnnouncesWithdrawn):
                 verdict = self.announces.heard_withdrawal(now, link.session, entry)
@@ -1219,7 +1237,7 @@ class NetworkRelay:
     def _subscribes_received(
         self, now: float, link: Link, event: wire.SubscribesAdvertised | wire.SubscribesWithdrawn
     ) -> None:
-        peer = self._exports.peer(link)
+        peer = self.exports.peer(link)
         for entry in event.subscribes:
             if isinstance(event, wire.SubscribesWithdrawn):
                 verdict = self.subscribes.heard_withdrawal(now, link.session, entry)
@@ -1377,7 +1395,7 @@ class NetworkRelay:
         self.peers.set_policy(now, self._policy.peer, self.node)
         self.announces.reconsider(link.session)
         self.subscribes.reconsider(link.session)
-        self.withheld.again = True
+        self.export_denied.again = True
         self.advertisements.request_sync(now, lambda each: each is link)
 
     def _flood_apart(self, now: float) -> None:
@@ -1415,7 +1433,12 @@ class NetworkRelay:
 
     def _entries_changed(self, now: float) -> bool:
         announces, subscribes = self.announces.take_changes(), self.subscribes.take_changes()
-        if not announces and not subscribes and self.server is None and not self.withheld.again:
+        if (
+            not announces
+            and not subscribes
+            and self.server is None
+            and not self.export_denied.again
+        ):
             return False
         for announce in announces:
             if announce.entry is not None:
@@ -1437,7 +1460,7 @@ class NetworkRelay:
             users.subscribes_changed(now, subscribes)
         if self.server is not None:
             self.server.settle()
-        if announces or subscribes or self.withheld.again:
+        if announces or subscribes or self.export_denied.again:
             self._answer_denied(now, announces, subscribes)
         return bool(announces or subscribes)
 
@@ -1448,14 +1471,14 @@ class NetworkRelay:
         subscribes: list[Change[SubscribeIdentity, SubscribeInfo]],
     ) -> None:
         """Answer what our export rules keep from all who could, as far as that may be new."""
-        everything, self.withheld.again = self.withheld.again, False
-        if type(self._policy) is OpenPolicy and not self.withheld:
+        everything, self.export_denied.again = self.export_denied.again, False
+        if type(self._policy) is OpenPolicy and not self.export_denied:
             return
         waiting = self.interests.waiting if self.server is None else self.server.waiting
         identities: dict[SubscribeIdentity, None] = {}
         for subscribe in subscribes:
             if subscribe.entry is None:
-                self.withheld.forget(subscribe.identity)
+                self.export_denied.forget(subscribe.identity)
             identities[subscribe.identity] = None
         if everything:
             found = [(each.source, each.full_name_hash) for each in self.subscribes.live()]
@@ -1465,7 +1488,7 @@ class NetworkRelay:
                 identities.update(dict.fromkeys(waiting(announce.entry)))
         for identity in identities:
             entry = self.subscribes.get(identity)
-            refusal = None if entry is None else self.withheld.judge(self._policy, entry)
+            refusal = None if entry is None else self.export_denied.check(self._policy, entry)
             if entry is not None and refusal is not None:
                 self._answer_denied_one(now, entry, refusal)
 
@@ -1515,71 +1538,18 @@ class NetworkRelay:
 
     # What the rooms ask
 
-    @property
-    def policy(self) -> Policy:
-        """The policy of the moment."""
-        return self._policy
-
-    def stamp(self) -> Stamp:
-        """The next stamp of our own."""
-        return self.own.stamp()
-
-    def reaches(self, node: NodeId) -> bool:
-        """Whether policy leaves any way to a node; there is always one to ourselves."""
+    def _reaches(self, node: NodeId) -> bool:
+        """Return whether policy leaves any path to a node; there is always one to ourselves."""
         return node == self.own.node_id or bool(self.nib.candidates(node))
 
-    def replicas(self, key: int) -> tuple[NodeId, ...]:
-        """The control servers that hold our subscribe for a key, perhaps told by a peer."""
+    def _replicas(self, key: int) -> tuple[NodeId, ...]:
+        """Return the control servers that hold our subscribe for a key, perhaps over a peer."""
         return self.sharding.replicas(key) or rendezvous(key, self.servers.known)
 
     def respond(self, now: float, session: int, response: SubscribeResponse) -> None:
         """Send a response over a session, at once."""
         if self._send(now, session, response):
             self._recent.sent(now, session, response)
-
-    def targets_changed(self, now: float, key: int) -> None:  # noqa: ARG002 - looked at together
-        """The s-relays that want a track of ours are others now."""
-        self.feeds.targets_changed(key)
-
-    def refused(self, now: float, key: int, source: NodeId, code: int, reason: str) -> None:  # noqa: ARG002
-        """A subscribe was refused."""
-        self._emit(events.SubscribeRefused(key=key, source=source, code=code, reason=reason))
-
-    def pull(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
-        """Somebody in the network wants a track that was announced here."""
-        self.feeds.pull(now, key, name, data)
-
-    def pull_again(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
-        """One more does, or one of them wants something else of it."""
-        self.feeds.pull_again(now, key, name, data)
-
-    def release(self, now: float, key: int) -> None:
-        """Nobody does any more."""
-        self.feeds.release(now, key)
-
-    def answered(
-        self,
-        now: float,
-        key: int,
-        answer: Answer,
-        *,
-        code: SubscribeCode,
-        reason: str,
-        data: SubscribeData,
-    ) -> None:
-        """What became of a want."""
-        if self._local is not None:
-            self._local.answered(now, key, answer, code=code, reason=reason, data=data)
-
-    def discovered(self, now: float, entry: AnnounceInfo) -> None:
-        """Somebody else announced a name."""
-        if self._local is not None:
-            self._local.discovered(now, entry)
-
-    def vanished(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
-        """Nobody else announces it any more."""
-        if self._local is not None:
-            self._local.vanished(now, kind, name)
 
     def _send(self, now: float, session: int, message: Any) -> bool:
         """Send a message; whether there was somebody to send it to."""

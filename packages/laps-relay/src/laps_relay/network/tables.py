@@ -24,7 +24,7 @@ from laps_relay.network.views import (
     TableSizes,
     peer_rows,
 )
-from laps_relay.peer_forwarding.forwarding import LOCAL, PeerForwarding
+from laps_relay.peer_forwarding.forwarding import LOCAL
 from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_sdk.peering.dialler import Dialler, DialRow
 from laps_sdk.peering.links import Links
@@ -166,7 +166,7 @@ def set_rows(sets: Sets) -> list[SetRow]:
     return rows
 
 
-def fib_rows(plane: PeerForwarding, sets: Sets) -> list[FibRow]:
+def fib_rows(plane: PeerPlane, sets: Sets) -> list[FibRow]:
     """Where data goes."""
     keys = {row.ingress: row.key for row in sets.rows()}
     return [

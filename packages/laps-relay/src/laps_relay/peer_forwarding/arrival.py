@@ -4,7 +4,7 @@
 
     begin --> Opening       the header comes in pieces
           --> HeldStream    its set did not come yet (laps-2, 6.2)
-          --> Flow          under way                            (flow)
+          --> RelayedStream under way                            (relayed_stream)
           '-> stopped       nobody wants it, or it is not for us
 
 What waits is kept here, and its size is told to the session's ``hold`` chunk by chunk; the session
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Final
 
 from laps_relay.peer_forwarding.datagrams import forward
-from laps_relay.peer_forwarding.flow import Flow, pass_whole
+from laps_relay.peer_forwarding.relayed_stream import RelayedStream, pass_whole
 from laps_relay.peer_forwarding.state import Entry, Session, State
 from laps_wire.errors import IncompleteError, ProtocolViolation, RemoteError
 from laps_wire.peering.errors import StreamCode, UnknownKindError
@@ -94,7 +94,7 @@ def _start(
         sender.streams.pop(stream_id, None)
         pass_whole(now, state, entry, data)
     elif entry.targets or entry.sink is not None:
-        Flow(state, sender, stream_id, entry, data).start(now, data)
+        RelayedStream(state, sender, stream_id, entry, data).start(now, data)
     else:
         pass_whole(now, state, entry, data)
         sender.stop(stream_id, _NO_SUBSCRIBERS)

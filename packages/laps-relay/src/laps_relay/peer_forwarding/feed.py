@@ -1,4 +1,4 @@
-"""Data that enters the network here: a local publisher's flow, and its streams.
+"""Data that enters the network here: the feed of a local publisher, and its streams.
 
 The one who writes into a feed has a delivery timeout of its own and knows the time; so the ttl is
 told to the relays behind us, and the deadline of our own egress is what the writer says.
@@ -14,10 +14,9 @@ from math import inf
 from typing import Final
 
 from laps_relay.peer_forwarding.datagrams import count, send
-from laps_relay.peer_forwarding.flow import Fan, Leg
 from laps_relay.peer_forwarding.forwarding import LOCAL, Ingress, Outdated
 from laps_relay.peer_forwarding.probe import START, Probe, may_be_sampled
-from laps_relay.peer_forwarding.state import Entry, State
+from laps_relay.peer_forwarding.state import Branch, Entry, Fanout, State
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_wire.peering.laps2 import FLAG_CONTINUED, DataHeader, DataKind, encode_data_header
 
@@ -31,7 +30,7 @@ _LONGEST: Final = 8.0
 """The longest wait before a stream goes on that a peer has stopped, in seconds."""
 
 
-class FeedStream(Fan):
+class FeedStream(Fanout):
     """A stream of a local publisher; an ``OutStream`` to all egress sets at once."""
 
     __slots__ = ("_feed", "_head", "_over", "bereft", "came", "stale")
@@ -52,18 +51,18 @@ class FeedStream(Fan):
         """Open a stream to every set; the header goes with the first bytes."""
         self.came = now
         self.open(now, priority, deadline, expires=expires)
-        if not self.legs:
+        if not self.branches:
             self._end()
 
     @property
     def closed(self) -> bool:
         """Whether nothing more can be written to anyone."""
-        return self._over or all(leg.stream.closed for leg in self.legs)
+        return self._over or all(branch.stream.closed for branch in self.branches)
 
     @property
     def queued(self) -> int:
         """Bytes that wait for the slowest."""
-        return max((leg.stream.queued for leg in self.legs), default=0)
+        return max((branch.stream.queued for branch in self.branches), default=0)
 
     def write(self, data: bytes, fin: bool = False) -> None:
         """Hand bytes to all of them; ignored if closed."""
@@ -96,29 +95,29 @@ class FeedStream(Fan):
     def reset(self, code: int) -> None:
         """Abandon it; one that was finished still takes back what waits."""
         self._feed.open.pop(self, None)
-        for leg in self.legs:
-            leg.gone = True
-            leg.stream.reset(code)
+        for branch in self.branches:
+            branch.gone = True
+            branch.stream.reset(code)
         self._end()
 
     def set_priority(self, priority: int) -> None:
         """Lower is more urgent."""
-        for leg in self.legs:
-            leg.stream.set_priority(priority)
+        for branch in self.branches:
+            branch.stream.set_priority(priority)
 
     def set_deadline(self, deadline: float | None) -> None:
         """When what has not been sent is given up."""
-        for leg in self.legs:
-            leg.stream.set_deadline(deadline)
+        for branch in self.branches:
+            branch.stream.set_deadline(deadline)
 
-    def leave(self, now: float, leg: Leg) -> None:
-        """One leg is gone."""
-        super().leave(now, leg)
-        if not self.legs:
+    def leave(self, now: float, branch: Branch) -> None:
+        """One branch is gone."""
+        super().leave(now, branch)
+        if not self.branches:
             self._end()
 
     def missed(self, now: float) -> None:
-        """One leg is gone that should be there: perhaps another one can be."""
+        """One branch is gone that should be there: perhaps another one can be."""
         self.stale = self.bereft = True
         self._feed.missed(now, now - self.came)
 
@@ -135,7 +134,7 @@ class FeedStream(Fan):
 
 
 class PlaneFeed:
-    """One data context of a local publisher; see ``core.network.forwarding.Feed``."""
+    """One data context of a local publisher; see ``laps_sdk.upstream.interfaces.Feed``."""
 
     __slots__ = (
         "_entries",
@@ -182,7 +181,7 @@ class PlaneFeed:
         head = self._head(_STREAM, priority, ttl_ms, FLAG_CONTINUED if continued else 0)
         stream = FeedStream(self, self._state, self._entry(), head)
         # Somebody has just been added to a set, and may hear of that behind this stream.
-        stream.stale = self._state.outdated.when(self) is not None
+        stream.stale = self._state.outdated.when(self.ingress.set_id) is not None
         self.open[stream] = None
         stream.start(now, priority, deadline, expires=ttl_ms > 0 or deadline is not None)
         return stream
@@ -198,7 +197,7 @@ class PlaneFeed:
     def close(self) -> None:
         """No new streams; those under way go on to where they go."""
         self.closed = True
-        self._state.outdated.cancel(self)
+        self._state.outdated.cancel(self.ingress.set_id)
 
     # Streams that should go elsewhere
 
@@ -211,22 +210,22 @@ class PlaneFeed:
         for stream in self.open:
             stream.stale = True
         if any(stream.bereft for stream in self.open):
-            self._state.outdated.cancel(self)
+            self._state.outdated.cancel(self.ingress.set_id)
             self.report(now)
         elif self.open or in_place:
             self._look(now + self._state.patience)
 
     def missed(self, now: float, lived: float) -> None:
-        """A stream lost a leg; perhaps it gets one again, unless streams never live for long."""
+        """A stream lost a branch; perhaps it gets one again, unless streams never live for long."""
         short = lived < 4 * self._wait
         self._wait = min(2 * self._wait, _LONGEST) if short else self._state.patience
         self._look(now + self._wait)
 
     def _look(self, when: float) -> None:
-        timers = self._state.outdated
-        before = timers.when(self)
+        timers, number = self._state.outdated, self.ingress.set_id
+        before = timers.when(number)
         if not self.closed and (before is None or when < before):
-            timers.set(self, when)
+            timers.set(number, when)
 
     def report(self, now: float) -> None:
         """Let the writer go on with new streams, if there are still old ones.

@@ -1,12 +1,12 @@
-"""The plane between relays; ``core.network.forwarding.PeerForwarding`` says what each call means.
+"""The forwarding plane between relays.
 
 ::
 
-    stream_data --> begin --> Flow ---> legs of other sessions          (arrival, flow)
-                          '-> held      until its set comes
-    datagram -----> forward | held                                      (datagrams)
-    Feed ---------> FeedStream -------> legs                            (feed)
-    install, retire, ... --> Fib                                        (fib, state)
+    stream_data --> begin --> RelayedStream --> branches to other sessions   (relayed_stream)
+                          '-> held until its set comes                       (arrival)
+    datagram -----> forward | held                                           (datagrams)
+    PlaneFeed ----> FeedStream ---------------> branches                     (feed)
+    install, retire, ... --> Fib                                             (fib, state)
 
 This module only finds the object that a call is about. A chunk of a stream that goes to one peer
 costs two look-ups and the call of that peer's ``write``.
@@ -21,7 +21,6 @@ from laps_relay.peer_forwarding.arrival import HeldDatagram, HeldStream, begin, 
 from laps_relay.peer_forwarding.datagrams import forward
 from laps_relay.peer_forwarding.feed import FeedStream, PlaneFeed
 from laps_relay.peer_forwarding.fib import Fib
-from laps_relay.peer_forwarding.flow import Fan, Flow
 from laps_relay.peer_forwarding.forwarding import (
     LOCAL,
     EgressSet,
@@ -32,7 +31,8 @@ from laps_relay.peer_forwarding.forwarding import (
     SetCounters,
     SetIdle,
 )
-from laps_relay.peer_forwarding.state import Entry, Finished, Session, State
+from laps_relay.peer_forwarding.relayed_stream import RelayedStream
+from laps_relay.peer_forwarding.state import Entry, Fanout, Finished, Session, State
 from laps_relay.peer_forwarding.traffic import Arrival, Departure, Traffic
 from laps_sdk.forwarding.interfaces import OutStream, PeerEgress
 from laps_sdk.forwarding.samples import Samples
@@ -64,7 +64,7 @@ class PlaneSizes(NamedTuple):
 
 
 class PeerPlane:
-    """Everything that happens for each chunk between relays."""
+    """The forwarding plane: FIB entries, streams and datagrams of all sessions."""
 
     __slots__ = ("_feeds", "_fib", "_sessions", "_sink", "_state")
 
@@ -78,17 +78,20 @@ class PeerPlane:
         self._feeds: dict[int, PlaneFeed] = {}
 
     def attach(self, sink: DataSink) -> None:
-        """Where data for our own clients goes; before any of it comes."""
+        """Set where data for the relay's own clients goes; before any of it comes."""
         self._sink = sink
 
     # Sessions
 
     def add_session(self, session: int, egress: PeerEgress, hold: HoldData) -> None:
-        """Data may come from and go to this session."""
+        """Accept data from a session, and send data to it.
+
+        ``hold`` keeps data of a set that is not known yet; see ``HoldData``.
+        """
         self._sessions[session] = Session(session, egress, hold)
 
     def remove_session(self, now: float, session: int) -> None:
-        """It is gone: its incoming streams end as if reset, its outgoing ones are forgotten."""
+        """Forget a session: its incoming streams end as if reset, its outgoing ones are dropped."""
         gone = self._sessions.pop(session, None)
         if gone is None:
             return
@@ -99,10 +102,10 @@ class PeerPlane:
         for item in tuple(gone.held):
             item.reset(now, _NO_SUBSCRIBERS)
         self._state.unsent_streams += gone.unsent()
-        for leg in tuple(gone.legs.values()):
-            leg.fan.leave(now, leg)
-            if isinstance(leg.fan, FeedStream):
-                leg.fan.missed(now)  # of others it is told which targets lose their way
+        for branch in tuple(gone.branches.values()):
+            branch.fanout.leave(now, branch)
+            if isinstance(branch.fanout, FeedStream):
+                branch.fanout.missed(now)  # of others it is told which targets lose their way
         self._fib.forget(now, gone)
 
     # FIB
@@ -110,7 +113,7 @@ class PeerPlane:
     def open_feed(
         self, number: int, key: int, context: int, payload_format: int, flags: int = 0
     ) -> PlaneFeed:
-        """A local publisher's flow; its ingress is ``Ingress(LOCAL, number)``."""
+        """Return the feed of a local publisher; its ingress is ``Ingress(LOCAL, number)``."""
         header = DataHeader(
             DataKind.STREAM, 0, key, context, payload_format=payload_format, flags=flags
         )
@@ -118,7 +121,7 @@ class PeerPlane:
         return feed
 
     def close_feed(self, now: float, number: int) -> None:
-        """Streams under way go on to their end; no new ones."""
+        """Begin no new streams of a feed; those under way go on to their end."""
         feed = self._feeds.pop(number, None)
         if feed is not None:
             feed.close()
@@ -129,45 +132,52 @@ class PeerPlane:
     ) -> None:
         """Make or replace a FIB entry.
 
-        A feed is not given back to our own clients, who have its objects already.
+        Streams that begin from now on go to these sets, and to the relay's own clients if
+        ``local``. Streams that began before go on to their sets (make before break);
+        :meth:`cut` ends those that must not. A feed is never sent back to the own clients.
         """
         own = local and ingress.session != LOCAL
         self._fib.install(now, ingress, egress, self._sink if own else None)
 
     def remove(self, now: float, ingress: Ingress) -> None:
-        """No more data with this ingress is expected; streams under way go on."""
+        """Remove a FIB entry; streams under way go on."""
         self._fib.remove(now, ingress)
 
     def carries(self, ingress: Ingress) -> bool:
-        """Whether streams with this ingress are under way."""
+        """Return whether streams with this ingress are under way."""
         entry = self._fib.get(ingress)
         return entry is not None and entry.open > 0
 
     def bringing(self, key: int) -> list[Ingress]:
-        """Where streams of a track come from that our own clients get."""
+        """Return where the streams of a track come from that the own clients receive."""
         found = {
             stream.entry.ingress: None
             for session in self._sessions.values()
             for stream in session.streams.values()
-            if isinstance(stream, Flow) and stream.key == key and stream.sink is not None
+            if isinstance(stream, RelayedStream) and stream.key == key and stream.sink is not None
         }
         return list(found)
 
     def outdate(self, now: float, ingress: Ingress, *, in_place: bool = False) -> None:
-        """Somebody gets a feed now who did not, or gets it another way."""
+        """Note that a feed has new targets, or other paths to them.
+
+        Open streams go on without that. If they do not end soon, ``Outdated`` is reported; at
+        once if one of them has lost a receiver. The same holds for streams that begin soon if a
+        target was added to a set ``in_place``, or some are open: they may overtake its update.
+        """
         feed = self._feeds.get(ingress.set_id)
         if feed is not None:
             feed.outdate(now, in_place=in_place)
 
     def cut(self, now: float, egress: EgressSet, code: int) -> None:
-        """Reset all open streams to one of our sets, finished ones too if their bytes wait."""
+        """Reset all open streams to one of our sets; finished ones too if their bytes wait."""
         session = self._sessions.get(egress.session)
         if session is None:
             return
-        for stream, leg in tuple(session.legs.items()):
-            if leg.target.sns_id == egress.sns_id:
+        for stream, branch in tuple(session.branches.items()):
+            if branch.target.sns_id == egress.sns_id:
                 stream.reset(code)
-                leg.fan.leave(now, leg)
+                branch.fanout.leave(now, branch)
         for stream, finished in tuple(session.finished.items()):
             if finished.sns_id == egress.sns_id:
                 stream.reset(code)
@@ -178,13 +188,13 @@ class PeerPlane:
         self._fib.retire(now, egress)
 
     def release(self, now: float, session: int, items: Iterable[object]) -> None:  # noqa: ARG002
-        """The set came: forward what was held, in this order."""
+        """Forward what was held, in this order: its set is known now."""
         for item in items:
             if isinstance(item, HeldStream | HeldDatagram):
                 item.release(now)
 
     def discard(self, now: float, session: int, items: Iterable[object]) -> None:  # noqa: ARG002
-        """The set did not come: give up what was held, and count it."""
+        """Give up what was held (UNKNOWN_SNS) and count it: its set did not come."""
         for item in items:
             if isinstance(item, HeldStream | HeldDatagram):
                 item.give_up()
@@ -192,7 +202,10 @@ class PeerPlane:
     # Hot path
 
     def stream_data(self, now: float, session: int, stream_id: int, data: bytes, fin: bool) -> None:
-        """A chunk of a unidirectional stream of a peer; the first one begins with the header."""
+        """Forward a chunk of a unidirectional stream; the first one begins with the header.
+
+        Raises :class:`~laps_wire.errors.RemoteError` if the peer broke the protocol.
+        """
         sender = self._sessions.get(session)
         if sender is None:
             return
@@ -213,7 +226,7 @@ class PeerPlane:
             stream.finish(now)
 
     def stream_reset(self, now: float, session: int, stream_id: int, code: int) -> None:
-        """The peer abandoned it."""
+        """Reset the outgoing streams of an incoming stream that the peer reset."""
         sender = self._sessions.get(session)
         if sender is None:
             return
@@ -224,7 +237,7 @@ class PeerPlane:
             sender.stopped.pop(stream_id, None)
 
     def datagram(self, now: float, session: int, data: bytes) -> None:
-        """A datagram of a peer."""
+        """Forward a datagram of a peer. Raises like :meth:`stream_data`."""
         sender = self._sessions.get(session)
         if sender is None:
             return
@@ -249,12 +262,15 @@ class PeerPlane:
     def out_stream_gone(
         self, now: float, session: int, stream: OutStream, lost: int, *, stopped: bool
     ) -> None:
-        """An outgoing stream was dropped by the egress, or stopped by the peer."""
+        """Handle an outgoing stream that the egress dropped or the peer stopped.
+
+        ``lost`` bytes of it were not sent.
+        """
         receiver = self._sessions.get(session)
         if receiver is None:
             return
-        leg = receiver.legs.get(stream)
-        if leg is None:
+        branch = receiver.branches.get(stream)
+        if branch is None:
             finished = receiver.finished.pop(stream, None)
             if not stopped:
                 self._unsent(session, finished, lost)
@@ -264,13 +280,13 @@ class PeerPlane:
                 self._state.dropped_bytes += lost
         else:
             if stopped:
-                leg.fan.leave(now, leg)
+                branch.fanout.leave(now, branch)
             else:
-                leg.fan.lost(now, leg, lost)
-            leg.fan.missed(now)
+                branch.fanout.lost(now, branch, lost)
+            branch.fanout.missed(now)
 
     def _unsent(self, session: int, finished: Finished | None, lost: int) -> None:
-        """A stream was dropped behind its end."""
+        """Take back from the traffic counters what was not sent of a finished stream."""
         traffic = self._state.traffic
         if traffic is not None and finished is not None:
             traffic.sent(finished.key, finished.source, session, -lost, dropped=1)
@@ -283,7 +299,7 @@ class PeerPlane:
         return bool(self._state.notices)
 
     def poll_notices(self) -> list[SetIdle | Outdated]:
-        """What the control plane must know; taken once."""
+        """Return what the control plane must know, once."""
         notices = self._state.notices
         if not notices:
             return []
@@ -293,12 +309,12 @@ class PeerPlane:
 
     @property
     def clocks(self) -> tuple[Timers[Any], ...]:
-        """The timers of sets, for who asks several parts together."""
+        """The timers of sets and feeds, for one common deadline."""
         return (self._state.timers, self._state.outdated)
 
     @property
     def samples_at(self) -> float | None:
-        """When samples of traffic are due; None if nobody takes any."""
+        """When samples of traffic are due; None if none are taken."""
         samples = self._state.samples
         return None if samples is None else samples.poll_timeout()
 
@@ -308,7 +324,10 @@ class PeerPlane:
         return earliest(earliest(state.timers.next(), state.outdated.next()), self.samples_at)
 
     def handle_timeout(self, now: float) -> None:
-        """Let lingering sets go."""
+        """Let lingering sets go, and report streams that must go on anew."""
+        outdated = self._state.outdated
+        while (number := outdated.pop(now)) is not None:
+            self._feeds[number].report(now)
         self._state.handle_timeout(now)
         if self._state.samples is not None:
             self._state.samples.handle_timeout(now)
@@ -316,22 +335,22 @@ class PeerPlane:
     # Figures
 
     def counters(self) -> PeerPlaneCounters:
-        """Of everything, with what is under way; feeds count as coming in."""
+        """Return the counters of the plane, with streams under way; feeds count as incoming."""
         settled = self._state.counters()
         bytes_in = bytes_out = 0
-        for fan, legs in self._under_way().items():
-            bytes_in += fan.size
-            bytes_out += fan.size * legs
+        for fanout, branches in self._under_way().items():
+            bytes_in += fanout.size
+            bytes_out += fanout.size * branches
         return settled._replace(
             bytes_in=settled.bytes_in + bytes_in, bytes_out=settled.bytes_out + bytes_out
         )
 
     def entries(self) -> Mapping[Ingress, tuple[tuple[EgressSet, ...], bool, SetCounters]]:
-        """The FIB: egress sets, whether our own clients get it, counters."""
+        """Return the FIB: egress sets, whether the own clients receive it, counters."""
         more: dict[Entry, tuple[int, int]] = {}
-        for fan, legs in self._under_way().items():
-            size_in, size_out = more.get(fan.entry, (0, 0))
-            more[fan.entry] = size_in + fan.size, size_out + fan.size * legs
+        for fanout, branches in self._under_way().items():
+            size_in, size_out = more.get(fanout.entry, (0, 0))
+            more[fanout.entry] = size_in + fanout.size, size_out + fanout.size * branches
         found = {}
         for entry in self._fib.entries():
             streams, datagrams, bytes_in, bytes_out = entry.counters()
@@ -341,16 +360,16 @@ class PeerPlane:
         return found
 
     def count_traffic(self) -> None:
-        """Count by track and way from now on; somebody must take it with :meth:`take_traffic`."""
+        """Count by track and session from now on; take the counts with :meth:`take_traffic`."""
         self._state.traffic = self._state.traffic or Traffic()
 
     def take_traffic(self) -> tuple[list[Arrival], list[Departure]]:
-        """What came and went since the last time, streams under way too."""
+        """Return what came and went since the last call, streams under way too."""
         traffic = self._state.traffic
         if traffic is None:
             return [], []
-        for fan in self._under_way():
-            fan.tell(traffic)
+        for fanout in self._under_way():
+            fanout.report_traffic(traffic)
         return traffic.take()
 
     def time_objects(self, samples: Samples | None) -> None:
@@ -358,7 +377,7 @@ class PeerPlane:
         self._state.samples = samples
 
     def unsent(self) -> int:
-        """How many outgoing streams have not ended, or have bytes that wait."""
+        """Return how many outgoing streams have not ended, or have bytes that wait."""
         return sum(session.unsent() for session in self._sessions.values())
 
     def sizes(self) -> PlaneSizes:
@@ -367,22 +386,22 @@ class PeerPlane:
         return PlaneSizes(
             feeds=len(self._feeds),
             incoming=sum(len(each.streams) + len(each.held) for each in sessions),
-            outgoing=sum(len(each.legs) for each in sessions),
+            outgoing=sum(len(each.branches) for each in sessions),
             waiting=sum(stream.queued > 0 for each in sessions for stream in each.finished),
             targets=sum(len(each.targets) for each in sessions),
         )
 
     def fib_size(self) -> int:
-        """How many entries the FIB has."""
+        """Return how many entries the FIB has."""
         return len(self._fib)
 
-    def _under_way(self) -> dict[Fan, int]:
-        """Everything that has not ended, and how many legs it has."""
-        found: dict[Fan, int] = {}
+    def _under_way(self) -> dict[Fanout, int]:
+        """Everything that has not ended, and how many branches it has."""
+        found: dict[Fanout, int] = {}
         for session in self._sessions.values():
             for stream in session.streams.values():
-                if isinstance(stream, Flow):
-                    found[stream] = len(stream.legs)
-            for leg in session.legs.values():
-                found[leg.fan] = len(leg.fan.legs)
+                if isinstance(stream, RelayedStream):
+                    found[stream] = len(stream.branches)
+            for branch in session.branches.values():
+                found[branch.fanout] = len(branch.fanout.branches)
         return found

@@ -1,11 +1,11 @@
-"""What the parts of the plane share: sessions, FIB entries, the sets that data goes to.
+"""What the parts of the plane share: sessions, FIB entries, the sets and streams that data goes to.
 
 ::
 
-    Session 3                          Entry                             Session 5
-      entries  {sns 7: Entry} ------->   targets (Target, Target) ---->    targets  {sns 2: Target}
-      streams  {stream id: Incoming}     sink, if our own clients          legs     {OutStream: Leg}
-      held     what waits for its set    want it                           finished {OutStream: ...}
+    Session 3                        Entry                          Session 5
+      entries  {sns 7: Entry} ---->    targets (Target, Target) -->   targets  {sns 2: Target}
+      streams  {stream id: Incoming}   sink, if our own clients       branches {OutStream: Branch}
+      held     waits for its set       receive it                     finished {OutStream: ...}
 
 An entry is what a stream copies when it begins; a change of the entry does not touch it any more.
 """
@@ -13,9 +13,11 @@ An entry is what a stream copies when it begins; a change of the entry does not 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from functools import partial
+from typing import Final, NamedTuple, Protocol
 
 from laps_relay.peer_forwarding.forwarding import (
+    LOCAL,
     EgressSet,
     HoldData,
     Ingress,
@@ -24,18 +26,33 @@ from laps_relay.peer_forwarding.forwarding import (
     SetCounters,
     SetIdle,
 )
+from laps_relay.peer_forwarding.probe import FirstObject, Probe
 from laps_relay.peer_forwarding.traffic import Traffic
 from laps_sdk.forwarding.interfaces import OutStream, PeerEgress
-from laps_sdk.forwarding.samples import Samples
+from laps_sdk.forwarding.priority import PRIORITIES
+from laps_sdk.forwarding.samples import Sample, Samples
 from laps_sdk.timers import Timers
 from laps_sdk.upstream.interfaces import DataSink
+from laps_wire.peering.errors import StreamCode
 
-if TYPE_CHECKING:
-    from laps_relay.peer_forwarding.arrival import HeldDatagram, HeldStream
-    from laps_relay.peer_forwarding.feed import PlaneFeed
-    from laps_relay.peer_forwarding.flow import Leg
+__all__ = [
+    "JOINED",
+    "Branch",
+    "Entry",
+    "Fanout",
+    "Finished",
+    "Held",
+    "Incoming",
+    "Session",
+    "State",
+    "Target",
+    "sample_of",
+]
 
-__all__ = ["Entry", "Finished", "Incoming", "Session", "State", "Target"]
+JOINED: Final = 1500
+"""Up to how many bytes are worth a copy behind a header, to be one write: about a packet."""
+_EXPIRED: Final = int(StreamCode.EXPIRED)
+_OVERLOADED: Final = int(StreamCode.OVERLOADED)
 
 _STOPPED: Final = 8192
 """Stopped streams of a session that are remembered: more than a connection keeps events for."""
@@ -62,6 +79,13 @@ class Incoming(Protocol):
         """It was abandoned; it is not among its session's streams any more."""
 
 
+class Held(Protocol):
+    """Data that waits for its set: a stream or a datagram."""
+
+    def reset(self, now: float, code: int) -> None:
+        """Drop it: the peer abandoned it, or its session ended."""
+
+
 class Finished(NamedTuple):
     """An outgoing stream whose end was written, while bytes of it waited."""
 
@@ -76,12 +100,12 @@ class Session:
     """One connection with a peer: what comes from it, what goes to it."""
 
     __slots__ = (
+        "branches",
         "egress",
         "entries",
         "finished",
         "held",
         "hold",
-        "legs",
         "number",
         "stopped",
         "streams",
@@ -98,10 +122,10 @@ class Session:
         self.streams: dict[int, Incoming] = {}
         self.stopped: dict[int, None] = {}
         """Streams that were given up here while their peer may still send."""
-        self.held: dict[HeldStream | HeldDatagram, None] = {}
+        self.held: dict[Held, None] = {}
         self.targets: dict[int, Target] = {}
         """Our own sets on this session."""
-        self.legs: dict[OutStream, Leg] = {}
+        self.branches: dict[OutStream, Branch] = {}
         """Outgoing streams that are not finished."""
         self.finished: dict[OutStream, Finished] = {}
         """Finished ones of which bytes waited then."""
@@ -121,7 +145,7 @@ class Session:
 
     def unsent(self) -> int:
         """How many outgoing streams have not ended, or have bytes that wait."""
-        return len(self.legs) + sum(stream.queued > 0 for stream in self.finished)
+        return len(self.branches) + sum(stream.queued > 0 for stream in self.finished)
 
     def finish(self, stream: OutStream, sns_id: int, key: int = 0, source: int = 0) -> None:
         """Remember a finished outgoing stream until its bytes are sent."""
@@ -242,12 +266,13 @@ class State:
         self.patience = patience
         """How long a stream may take to end by itself before the rest of it goes on anew."""
         self.timers: Timers[Target] = Timers()
-        self.outdated: Timers[PlaneFeed] = Timers()
+        self.outdated: Timers[int] = Timers()
+        """By feed number: when its streams that go to the wrong sets are reported."""
         self.notices: list[SetIdle | Outdated] = []
         self.traffic: Traffic | None = None
-        """Who counts by track and way, if anybody."""
+        """Counts by track and session; None: nobody asked for it."""
         self.samples: Samples | None = None
-        """Who times objects, if anybody."""
+        """Times objects; None: nobody asked for it."""
         self._numbers = 0
         self.streams_in = 0
         self.streams_out = 0
@@ -307,9 +332,7 @@ class State:
             target.session.targets.pop(target.sns_id, None)
 
     def handle_timeout(self, now: float) -> None:
-        """Report the sets that lingered long enough, and feeds whose streams should go on anew."""
-        while (feed := self.outdated.pop(now)) is not None:
-            feed.report(now)
+        """Report the sets that lingered long enough."""
         while (target := self.timers.pop(now)) is not None:
             if not target.lingers:
                 target.lingers = True
@@ -321,3 +344,208 @@ class State:
                 target.retired = None
                 self.notices.append(SetIdle(target.egress_set))
                 self.rest(now, target)
+
+
+class Branch:
+    """One outgoing stream."""
+
+    __slots__ = ("fanout", "gone", "mark", "since", "stream", "target")
+
+    def __init__(self, fanout: Fanout, stream: OutStream, target: Target) -> None:
+        self.fanout = fanout
+        self.stream = stream
+        self.target = target
+        self.gone = False
+        """Whether it was given up, and not all that was written is sent."""
+        self.mark = 0
+        """A byte of the stream ..."""
+        self.since = 0.0
+        """... and when it was written."""
+
+
+class Fanout:
+    """The outgoing streams that get the same bytes."""
+
+    __slots__ = (
+        "branches",
+        "counted",
+        "direct",
+        "entry",
+        "key",
+        "overloaded",
+        "probe",
+        "size",
+        "state",
+        "ttl",
+        "writes",
+    )
+
+    def __init__(self, state: State, entry: Entry, head: bytes, ttl: float) -> None:
+        self.state = state
+        self.entry = entry
+        self.key = int.from_bytes(head[8:16], "big")
+        """Of the track."""
+        self.ttl = ttl
+        """Seconds that a byte may wait in an egress; 0: any time."""
+        self.direct: Callable[[bytes, bool], None] | None = None
+        self.size = 0
+        """Bytes so far, the header too."""
+        self.counted = 0
+        """How many of them were counted by track and session."""
+        self.branches: list[Branch] = []
+        self.writes: list[Callable[[bytes, bool], None]] = []
+        self.overloaded = False
+        """Whether a peer was too slow."""
+        self.probe: Probe | None = None
+        """What looks for its first object, if that may have to be timed."""
+        entry.streams += 1
+        entry.open += 1
+        state.streams_in += 1
+
+    # Begin
+
+    def open(self, now: float, priority: int, deadline: float | None, *, expires: bool) -> None:
+        """Open a stream to every target of the entry."""
+        state = self.state
+        code = _EXPIRED if expires else _OVERLOADED
+        urgency = PRIORITIES[priority]
+        branches, writes = self.branches, self.writes
+        for target in self.entry.targets:
+            session = target.session
+            stream = session.egress.open_unidirectional(
+                priority=urgency, droppable=True, drop_code=code, deadline=deadline
+            )
+            branch = Branch(self, stream, target)
+            branch.since = now
+            session.branches[stream] = branch
+            target.open += 1
+            branches.append(branch)
+            writes.append(stream.write)
+        state.streams_out += len(branches)
+
+    def begin(self, head: bytes, body: bytes, fin: bool) -> None:
+        """Write the header, another one for each target, and the first bytes behind it."""
+        self.size += len(head) + len(body)
+        front, back = head[:4], head[8:]
+        joined = len(body) < JOINED
+        if joined:
+            back += body
+        for branch in tuple(self.branches):
+            write = branch.stream.write
+            if joined:
+                write(front + branch.target.id_bytes + back, fin)
+            else:
+                write(front + branch.target.id_bytes + back, False)
+                write(body, fin)
+
+    # Samples
+
+    def look(self, now: float, data: bytes) -> None:
+        """See whether the first object is to be timed, and do so."""
+        probe, samples = self.probe, self.state.samples
+        if probe is None or samples is None or not probe.look(data):
+            return
+        self.probe = None
+        first = probe.first
+        if first is not None:
+            source = self.entry.ingress.session
+            if self.entry.sink is not None:
+                samples.arrived(self.key, first.group_id, source, probe.came)
+            sample = sample_of(probe, first, source)
+            for branch in self.branches:
+                samples.watch(
+                    now,
+                    sample._replace(target=branch.target.session.number),
+                    partial(_was_sent, self, branch, first.end),
+                )
+        self.aim()
+
+    # End
+
+    def settle(self, now: float | None, branches: list[Branch]) -> None:
+        """Count what these branches got; they get no more."""
+        state = self.state
+        size = self.size * len(branches)
+        self.entry.bytes_out += size
+        state.bytes_out += size
+        traffic, size = state.traffic, self.size - self.counted
+        for branch in branches:
+            target = branch.target
+            if traffic is not None:
+                source = self.entry.ingress.session
+                traffic.sent(self.key, source, target.session.number, size, 1)
+            target.session.branches.pop(branch.stream, None)
+            state.stream_ended(now, target)
+
+    def close(self, now: float | None) -> None:
+        """Nothing more comes: the end was written, or all branches were reset."""
+        self.direct = None
+        self.writes = []
+        self.entry.open -= 1
+        self.entry.bytes_in += self.size
+        self.state.bytes_in += self.size
+        source = self.entry.ingress.session
+        for branch in self.branches:
+            if branch.stream.queued:
+                branch.target.session.finish(branch.stream, branch.target.sns_id, self.key, source)
+        if self.state.traffic is not None:
+            self.state.traffic.came(self.key, source, self.size - self.counted, 1)
+        self.settle(now, self.branches)
+
+    def report_traffic(self, traffic: Traffic) -> None:
+        """Count what came and went so far, of a stream that is under way."""
+        size, self.counted = self.size - self.counted, self.size
+        source = self.entry.ingress.session
+        traffic.came(self.key, source, size)
+        for branch in self.branches:
+            traffic.sent(self.key, source, branch.target.session.number, size)
+
+    def leave(self, now: float, branch: Branch) -> None:
+        """Remove one branch. The lists are made anew: a caller may iterate over them."""
+        branch.gone = True
+        self.branches = [each for each in self.branches if each is not branch]
+        self.writes = [each.stream.write for each in self.branches]
+        self.settle(now, [branch])
+        self.aim()
+
+    def lost(self, now: float, branch: Branch, lost: int) -> None:
+        """Remove a branch that was given up because its peer is too slow."""
+        state = self.state
+        state.dropped_streams += 1
+        state.dropped_bytes += lost
+        if state.traffic is not None:
+            source, target = self.entry.ingress.session, branch.target.session.number
+            state.traffic.sent(self.key, source, target, -lost, dropped=1)
+        self.overloaded = True
+        self.leave(now, branch)
+
+    def missed(self, now: float) -> None:  # noqa: ARG002 - of a stream of our own it is looked at
+        """Somebody who should have the rest does not get it: its sender can help that."""
+        if self.branches:
+            self.state.notices.append(Outdated(self.entry.ingress))
+
+    def aim(self) -> None:
+        """See whether one call is enough for each chunk."""
+        simple = len(self.writes) == 1 and not self.ttl and self.probe is None
+        self.direct = self.writes[0] if simple else None
+
+
+def _was_sent(fanout: Fanout, branch: Branch, end: int) -> bool | None:
+    """Whether a byte of a stream has left; None if it never will."""
+    if branch.gone:
+        return None
+    if fanout.size < end:
+        return None if branch.stream.closed else False
+    return fanout.size - branch.stream.queued >= end
+
+
+def sample_of(probe: Probe, first: FirstObject, source: int) -> Sample:
+    """What is known of an object when it comes."""
+    return Sample(
+        probe.key,
+        first.group_id,
+        first.object_id,
+        first.size,
+        probe.came,
+        source=None if source == LOCAL else source,
+    )

@@ -8,11 +8,12 @@ docs/explanation/policy-and-steering.md explains it. ::
                         no rules --> OpenPolicy -------------------'    asked by the network
 
     GET /v1/network/policy --> words: the rules as text
-    laps-relay policy      --> explain: which rule decides, and why
+    laps-relay policy      --> rule_policy.explain: which rule decides, and why
 
 Other packages import ``OPEN_POLICY``, ``OpenPolicy`` and ``RulePolicy`` from here, the ``Policy``
-interface from ``interface``, and ``rules``, ``patterns``, ``facts``, ``words`` and ``explain``.
-The simulator's mutants also break ``judges``. Nothing here imports the network.
+interface from ``interface``, ``explain`` from ``rule_policy``, and ``rules``, ``patterns``,
+``facts`` and ``words``. The simulator's mutants also break ``judges``. Nothing here imports the
+network.
 """
 
 from laps_relay.policy.open_policy import OPEN_POLICY, OpenPolicy

@@ -1,13 +1,15 @@
-"""The policy that an operator wrote, compiled: asked for every entry and every way.
+"""The policy that an operator wrote, compiled; the network asks it for every entry and path.
 
-Implements :class:`~laps_relay.policy.interface.Policy`. Its answers depend on the rules and
-on what is asked only; those about ways are remembered.
+:class:`RulePolicy` implements :class:`~laps_relay.policy.interface.Policy`. Its answers depend only
+on the rules and on what is asked; answers about paths are remembered. :func:`explain` returns every
+rule that has a say about a path and a track.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from itertools import pairwise
+from typing import Final, NamedTuple
 
 from laps_relay.policy.facts import FactBook, Facts, scope_of, stranger
 from laps_relay.policy.interface import ClassLimits, NodeInfoLookup
@@ -32,7 +34,7 @@ from laps_wire.peering.laps2 import (
     SubscribeInfo,
 )
 
-__all__ = ["RulePolicy"]
+__all__ = ["Explained", "RulePolicy", "explain"]
 
 _MEMO: Final = 65_536
 
@@ -263,3 +265,64 @@ class RulePolicy:
 
 def _depth(rule: TrackRule) -> tuple[int, bool]:
     return len(rule.namespace.fields), rule.track is not None
+
+
+# Explanations
+
+
+class Explained(NamedTuple):
+    """A check of the policy, and what one rule decides."""
+
+    check: str
+    """``peer``, ``path``, ``subscriber``, or the name of a filter."""
+    finding: Finding
+
+
+def explain(
+    policy: RulePolicy, relays: Sequence[NodeSelf], track: FullTrackName | None = None
+) -> list[Explained]:
+    """Return every finding about a path, and about a track if one is given.
+
+    The publisher's relay is the first of ``relays``. All of them are taken to have this policy, as
+    in a network with one operator::
+
+        publisher at                                                subscriber at
+            from  ---- data, announces ---->  via  ---- ... ---->  to
+            from  <--- subscribes, nodes ---  via  <--- ... -----  to
+    """
+    return list(_all(policy, relays, track))
+
+
+def _all(
+    policy: RulePolicy, relays: Sequence[NodeSelf], track: FullTrackName | None
+) -> Iterator[Explained]:
+    for node in relays:
+        yield from (Explained("peer", found) for found in policy.explain_peer(node))
+    scope = "" if track is None else policy.scope(track)
+    yield from (Explained("path", found) for found in policy.explain_path(scope, relays))
+    if track is not None:
+        found = policy.explain_subscriber(track, relays[-1])
+        yield from (Explained("subscriber", finding) for finding in found)
+    first, last = relays[0], relays[-1]
+    for near, far in pairwise(reversed(relays)):
+        yield from _passed(policy, "node", near, far, last, None)
+    if track is not None:
+        for near, far in pairwise(relays):
+            yield from _passed(policy, "announce", near, far, first, track)
+        for near, far in pairwise(reversed(relays)):
+            yield from _passed(policy, "subscribe", near, far, last, track)
+
+
+def _passed(
+    policy: RulePolicy,
+    kind: str,
+    near: NodeSelf,
+    far: NodeSelf,
+    source: NodeSelf,
+    track: FullTrackName | None,
+) -> Iterator[Explained]:
+    """Yield the findings of both filters that an entry of ``source`` passes from near to far."""
+    for check, at, peer in ((f"export.{kind}", near, far), (f"import.{kind}", far, near)):
+        for found in policy.explain_entry(check, peer, source, track):
+            subject = f"{kind} of {source.node_id} at {at.node_id}, peer {peer.node_id}"
+            yield Explained(check, found._replace(subject=subject))

@@ -15,7 +15,7 @@ from laps_relay.telemetry.network_records import hash_text
 from laps_relay.telemetry.telemetry import TelemetryWriter
 from laps_relay.telemetry.traffic import NodeOf, Way, Ways
 from laps_sdk.edge.relay import EdgeRelay
-from laps_sdk.edge.reports import ReportDesk
+from laps_sdk.edge.reports import PlaybackReports
 from laps_sdk.forwarding.plane import Plane
 from laps_sdk.forwarding.samples import Samples
 from laps_sdk.forwarding.traffic import TrackTraffic
@@ -50,7 +50,7 @@ class Recording:
         *,
         one_in: int = 0,
         wall: Callable[[], float] = time.time,
-        desk: ReportDesk | None = None,
+        desk: PlaybackReports | None = None,
     ) -> None:
         """``clock`` is that of the planes; ``one_in``: so many groups are timed, 0 for none.
 

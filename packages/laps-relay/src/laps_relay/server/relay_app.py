@@ -39,7 +39,7 @@ from laps_relay.telemetry.mlog import MlogWriter, TracedRelay
 from laps_relay.telemetry.names import Names
 from laps_sdk.edge.events import RelayEvent
 from laps_sdk.edge.relay import EdgeRelay
-from laps_sdk.edge.reports import ReportDesk
+from laps_sdk.edge.reports import PlaybackReports
 from laps_sdk.edge.server import EdgeServer
 from laps_sdk.errors import TransportError
 from laps_sdk.forwarding.plane import Plane
@@ -106,7 +106,7 @@ class RelayApp:
         self.certificate = obtain(config.tls, config.state_dir)
         self._plane = Plane(mapping.cache_limits(config), limits=mapping.plane_limits(config))
         self._mlog: MlogWriter | None = None
-        self._desk = ReportDesk(mapping.report_limits(config))
+        self._desk = PlaybackReports(mapping.report_limits(config))
         self._relay = self._make_edge(config)
         self.server = EdgeServer(server_config(config, self.certificate), self._relay, self._plane)
         self.view = EdgeView(
@@ -288,7 +288,7 @@ class RelayApp:
         except ImportError:
             raise StartError(
                 f"transport {config.listen.transport} is not installed:"
-                " pip install 'laps-relay[turbo]'"
+                ' pip install -e "packages/laps-relay[turbo]"'
             ) from None
         if self.network is not None and self.server.running:
             everywhere = self.server.address[0] in ("0.0.0.0", "::")  # noqa: S104 - compared

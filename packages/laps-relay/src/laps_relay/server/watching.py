@@ -28,7 +28,7 @@ from laps_relay.telemetry.sampler import Sampler
 from laps_relay.telemetry.telemetry import TelemetryWriter
 from laps_sdk.edge.events import RelayEvent, SessionOpened
 from laps_sdk.edge.relay import EdgeRelay
-from laps_sdk.edge.reports import ReportDesk
+from laps_sdk.edge.reports import PlaybackReports
 from laps_sdk.edge.server import EdgeServer
 from laps_sdk.forwarding.plane import Plane
 from laps_sdk.quic.base import Connection
@@ -73,11 +73,11 @@ class Watching:
         self._network_observer = NetworkObserver(logger, names, metrics, telemetry)
         self._network_sampler = NetworkSampler(metrics, telemetry)
         self._recording: Recording | None = None
-        self._desk: ReportDesk | None = None
+        self._desk: PlaybackReports | None = None
 
     # Life
 
-    def record(self, relay: EdgeRelay, plane: Plane, one_in: int, desk: ReportDesk) -> None:
+    def record(self, relay: EdgeRelay, plane: Plane, one_in: int, desk: PlaybackReports) -> None:
         """Write what the planes count and players say, if telemetry is written."""
         self._desk = desk
         if self._telemetry is not None:

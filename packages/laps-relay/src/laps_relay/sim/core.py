@@ -1,75 +1,45 @@
-"""What the simulator asks of a relay core, and what it looks at inside.
+"""The cores that the simulator runs, and what its checks read from them.
 
-:class:`RelayCore` is the part of ``NetworkRelay`` that is driven from outside. :class:`Tables` is
-what invariants are checked on; :mod:`laps_relay.sim.world.tables` reads it from a
-``NetworkRelay``. Both are protocols, so the machinery can be tested with a core that does one
-thing only.
+:data:`RelayCore` is the core of a simulated process. :class:`Tables` is what invariants are checked
+on; :mod:`laps_relay.sim.world.tables` reads it from each kind of core.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
+from laps_relay.network.relay import NetworkRelay
 from laps_relay.policy.interface import Policy
-from laps_sdk.peering.shell import PeerRelay
+from laps_sdk.stub.relay import StubRelay
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2 import AnnounceKind, Load, RelayType, SubscribeData
+from laps_wire.peering.laps2 import RelayType
 
-__all__ = ["Flow", "RelayCore", "SetOut", "Tables"]
+__all__ = ["Flow", "RelayCore", "SetOut", "SimStub", "Tables"]
 
 
-class RelayCore(PeerRelay, Protocol):
-    """``NetworkRelay``: as shells see it, and what clients and operators do."""
+class SimStub(StubRelay):
+    """A Stub with a policy, which a server keeps beside it."""
 
-    def announce(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
-        """A client publishes."""
+    __slots__ = ("policy",)
 
-    def withdraw(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
-        """It stops."""
-
-    def want(self, now: float, name: FullTrackName, data: SubscribeData) -> None:
-        """A client subscribes."""
-
-    def unwant(self, now: float, name: FullTrackName) -> None:
-        """It stops."""
-
-    def pulled(self, now: float, key: int, data: SubscribeData) -> None:
-        """The publisher agreed."""
-
-    def pull_ended(self, now: float, key: int, reason: str) -> None:
-        """The publisher ended it."""
-
-    def poll_events(self) -> Sequence[object]:
-        """What happened."""
-
-    def poll_known_keys(self) -> dict[NodeId, bytes] | None:
-        """Which keys hold node ids, if that has changed."""
-
-    def drain(self, now: float, seconds: float) -> None:
-        """Go away, and say so."""
-
-    def stay(self, now: float) -> None:
-        """Take that back."""
-
-    @property
-    def in_transit(self) -> bool:
-        """Whether data goes through it, or waits to be sent."""
-
-    @property
-    def flight(self) -> float:
-        """How long something is under way to a peer."""
-
-    def close_all(self, now: float) -> None:
-        """End all sessions."""
-
-    def set_load(self, now: float, load: Load) -> None:
-        """How busy it is."""
+    policy: Policy
 
     def set_policy(self, now: float, policy: Policy) -> None:
-        """Another policy holds."""
+        """Another policy is in force from now on."""
+        self.policy = policy
+        self.set_peer_filter(now, policy.peer)
+
+    def against(self, name: FullTrackName) -> str | None:
+        """What policy has against a track for the Stub's clients."""
+        refusal = self.policy.want(name, self.info.node)
+        return None if refusal is None else refusal.reason
+
+
+RelayCore: TypeAlias = NetworkRelay | SimStub
+"""What a process of the simulation runs: the core of a relay in the network, or of a Stub."""
 
 
 class SetOut(NamedTuple):

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import gc
+import resource
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cache
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Final
 
-from laps_relay.sim import memory
-from laps_relay.sim.checks.churn_bound import ChurnBound
-from laps_relay.sim.checks.convergence import Convergence
+from laps_relay.sim.checks.convergence import ChurnBound, Convergence
 from laps_relay.sim.checks.invariants import Checks
 from laps_relay.sim.clients.ledger import BreakError
 from laps_relay.sim.net.messages import shared_messages
@@ -24,7 +26,16 @@ from laps_relay.sim.world.build import network_relay
 from laps_relay.sim.world.world import Builder, World
 from laps_wire.errors import LapsError
 
-__all__ = ["Outcome", "Run", "run_seeds", "simulate", "simulate_seed", "uncollected"]
+__all__ = [
+    "Outcome",
+    "Run",
+    "peak_memory",
+    "program_memory",
+    "run_seeds",
+    "simulate",
+    "simulate_seed",
+    "uncollected",
+]
 
 STEP: Final = 0.5
 """How often the network is looked at while it runs, in virtual seconds."""
@@ -36,6 +47,8 @@ BOOT_SPREAD: Final = 0.3
 Who dials somebody that is not there yet tries again a second later. Until then a large network is
 several, and most of the work of such a run would be that all ways are found twice.
 """
+_MIB: Final = 1024.0 * 1024.0
+_STATUS: Final = Path("/proc/self/status")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +66,7 @@ class Outcome:
     virtual: float = 0.0
     cpu: float = 0.0
     events: int = 0
-    deeds: int = 0
+    actions: int = 0
     faults: int = 0
     published: int = 0
     deliveries: int = 0
@@ -202,13 +215,13 @@ class Run:
             virtual=world.clock.now,
             cpu=cpu,
             events=world.clock.events,
-            deeds=self.actions.done,
+            actions=self.actions.done,
             faults=made.faults,
             published=world.ledger.published,
             deliveries=world.ledger.deliveries,
             crossings=world.ledger.crossings,
             lost=world.ledger.lost,
-            undrained=world.drops.undrained,
+            undrained=self.checks.drops.undrained,
             loops=world.ledger.loops,
             checks=self.checks.made,
             changes=self.convergence.changes,
@@ -218,14 +231,14 @@ class Run:
             convergence=self.convergence.longest,
             bound=self.convergence.bound,
             rest=self.rest,
-            memory=memory.peak(),
-            program=memory.before_all(),
+            memory=peak_memory(),
+            program=program_memory(),
         )
 
 
 def simulate(made: Scenario, builder: Builder, *, tracing: bool = False) -> tuple[Outcome, Run]:
     """Play a scenario."""
-    memory.before_all()
+    program_memory()
     started = time.process_time()
     run = Run(made, builder, tracing=tracing)
     broken: BreakError | None = None
@@ -279,3 +292,22 @@ def run_seeds(
     # Started anew, not forked: a copy of a large parent would count the parent's memory as its own.
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         yield from pool.map(play, seeds, chunksize=1)
+
+
+def peak_memory() -> float:
+    """The most memory that this process has had so far, in MiB.
+
+    Linux hands ``ru_maxrss`` on to the processes that a process starts, so a worker of a large
+    program would look large from its start. ``VmHWM`` belongs to the address space and starts anew.
+    """
+    if _STATUS.exists():
+        line = next(row for row in _STATUS.read_text().splitlines() if row.startswith("VmHWM:"))
+        return int(line.split()[1]) / 1024.0
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return used / (_MIB if sys.platform == "darwin" else 1024.0)
+
+
+@cache
+def program_memory() -> float:
+    """:func:`peak_memory` at the first call, which is before the first run of the process."""
+    return peak_memory()

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from laps_relay.server.auth import AuthCounters
 from laps_relay.telemetry.metrics import Metrics
 from laps_relay.telemetry.telemetry import TelemetryCounters, TelemetryWriter
-from laps_sdk.edge.views import SessionRow, TrackRow
+from laps_sdk.edge.events import SessionRow, TrackRow
 from laps_sdk.forwarding.interfaces import TrackCounters
 from laps_sdk.quic.base import ConnectionStats
 from laps_wire.telemetry import QuicSample

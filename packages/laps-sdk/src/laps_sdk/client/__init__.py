@@ -5,13 +5,13 @@ Applications import every public name from :mod:`laps_sdk`. A session outlives i
     application
         |  connect, publish, subscribe, fetch, namespaces, tracks, reports
         v
-    session     Session: makes everything below, closes it
+    session     Session: makes everything below, answers the relay's requests, closes it
         |
         v
     publication, subscription, fetch, discovery, reporter     the objects that it returns
         |  join, leave                    ^  attach, detach, fail
         v                                 |
-    reconnect   Hub: the present link; dials again after a loss, moves after a GOAWAY
+    reconnect   Reconnector: the current link; dials again after a loss, moves after a GOAWAY
         |
         v
     dial        resolves, checks the certificate, agrees on a draft; options say how
@@ -22,8 +22,8 @@ Applications import every public name from :mod:`laps_sdk`. A session outlives i
         v
     incoming    streams and datagrams, by track alias, to subscriptions and fetches
 
-``iteration`` has the queue and the ``async for`` of everything that is received. ``core`` holds the
-decisions that need no I/O. In the SDK only ``cli`` and ``testing`` may import this package; the
-relay may not. The messages are those of docs/spec/moqt.md. Imports go downwards in the drawing:
-"client layers" in ``pyproject.toml`` is the contract.
+``iteration`` has the queue, ``async with`` and ``async for`` of everything that is received.
+``core`` holds the decisions that need no I/O. In the SDK only ``cli`` and ``testing`` may import
+this package; the relay may not. docs/spec/moqt.md describes the messages. Imports go downwards in
+the drawing: "client layers" in ``pyproject.toml`` is the contract.
 """

@@ -12,18 +12,16 @@ import hashlib
 import os
 import socket
 import ssl
-from collections.abc import Sequence
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
-from laps_sdk.client.link import Link, LinkOwner
+from laps_sdk.client.link import Link, LinkCallbacks
 from laps_sdk.client.options import ConnectOptions, parse_pin
 from laps_sdk.errors import ConnectError, ConnectionLostError
-from laps_sdk.quic.base import Address, Connection, Handler
+from laps_sdk.quic.base import Address, Connection, Handler, IgnoringHandler
 from laps_sdk.quic.endpoint import Endpoint, open_endpoint
 from laps_sdk.quic.engine import EngineOptions, Tls
-from laps_sdk.quic.events import Event
 from laps_sdk.uri import RelayAddress
 from laps_wire.moqt.codepoints import SessionCode
 from laps_wire.moqt.setup import SetupOptions
@@ -34,7 +32,7 @@ from laps_wire.moqt.versions import Draft
 __all__ = [
     "DEV_CERTIFICATE",
     "IMPLEMENTATION",
-    "Line",
+    "DialledLink",
     "development_pin",
     "dial",
     "state_directory",
@@ -49,7 +47,7 @@ _HEAD_START: Final = 0.25
 """Seconds until the next address of a name is tried as well."""
 
 
-class Line:
+class DialledLink:
     """A link and the socket under it: closed together."""
 
     __slots__ = ("endpoint", "link")
@@ -64,14 +62,9 @@ class Line:
         await self.endpoint.close(code, reason)
 
 
-class _Deaf:
-    """The handler of a connection whose protocol we do not speak."""
-
-    def handle_events(self, events: Sequence[Event]) -> None:
-        """It is being closed."""
-
-
-async def dial(address: RelayAddress, options: ConnectOptions, owner: LinkOwner) -> Line:
+async def dial(
+    address: RelayAddress, options: ConnectOptions, callbacks: LinkCallbacks
+) -> DialledLink:
     """A link whose SETUP is done; ``ConnectError`` says what was tried."""
     faults: list[str] = []
     # Here, and not when the connection stands: what a token's giver raises is the caller's.
@@ -79,7 +72,7 @@ async def dial(address: RelayAddress, options: ConnectOptions, owner: LinkOwner)
     try:
         async with asyncio.timeout(options.timeout):
             targets = await _resolve(address, options)
-            return await _race(targets, address, options, setup, owner, faults)
+            return await _race(targets, address, options, setup, callbacks, faults)
     except TimeoutError:
         faults.append(f"no answer in {options.timeout:g} s")
     raise ConnectError(f"{address}: {'; '.join(faults)}")
@@ -90,20 +83,20 @@ async def _race(
     address: RelayAddress,
     options: ConnectOptions,
     setup: SetupOptions,
-    owner: LinkOwner,
+    callbacks: LinkCallbacks,
     faults: list[str],
-) -> Line:
+) -> DialledLink:
     """The first address that answers; each gets a head start before the next (RFC 8305).
 
     A name often has an IPv6 address behind which nobody listens, and UDP does not say so.
     """
     waiting = list(reversed(targets))
-    tasks: set[asyncio.Task[Line]] = set()
+    tasks: set[asyncio.Task[DialledLink]] = set()
     code: int | None = None
     try:
         while waiting or tasks:
             if waiting:
-                dialling = _dial_one(waiting.pop(), address, options, setup, owner)
+                dialling = _dial_one(waiting.pop(), address, options, setup, callbacks)
                 tasks.add(asyncio.create_task(dialling))
             done, tasks = await asyncio.wait(
                 tasks,
@@ -123,9 +116,9 @@ async def _race(
     finally:
         for task in tasks:
             task.cancel()
-        for line in await asyncio.gather(*tasks, return_exceptions=True):
-            if isinstance(line, Line):  # it was second
-                await line.close()
+        for dialled in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(dialled, DialledLink):  # it was second
+                await dialled.close()
     raise ConnectError(f"{address}: {'; '.join(faults)}", code=code)
 
 
@@ -137,7 +130,9 @@ async def _resolve(address: RelayAddress, options: ConnectOptions) -> list[Addre
     try:
         found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_DGRAM)
     except OSError as error:
-        raise ConnectError(f"{address}: the host has no address: {error}") from error
+        raise ConnectError(
+            f"{address}: the host has no address: {error.strerror or error}"
+        ) from error
     targets = dict.fromkeys((str(info[4][0]), address.port) for info in found)
     return list(targets)
 
@@ -155,8 +150,8 @@ async def _dial_one(
     address: RelayAddress,
     options: ConnectOptions,
     setup: SetupOptions,
-    owner: LinkOwner,
-) -> Line:
+    callbacks: LinkCallbacks,
+) -> DialledLink:
     try:
         endpoint = await open_endpoint(
             host="::" if ":" in target[0] else "0.0.0.0",  # noqa: S104 - a client's own port
@@ -169,12 +164,12 @@ async def _dial_one(
     except OSError as error:
         raise ConnectError(f"no socket: {error}") from error
     try:
-        link = await _handshake(endpoint, target, address, options, setup, owner)
+        link = await _handshake(endpoint, target, address, options, setup, callbacks)
         await link.ready()
     except BaseException:
         await endpoint.close()
         raise
-    return Line(link, endpoint)
+    return DialledLink(link, endpoint)
 
 
 async def _handshake(
@@ -183,7 +178,7 @@ async def _handshake(
     address: RelayAddress,
     options: ConnectOptions,
     setup: SetupOptions,
-    owner: LinkOwner,
+    callbacks: LinkCallbacks,
 ) -> Link:
     links: list[Link] = []
 
@@ -192,11 +187,11 @@ async def _handshake(
         if draft is None or connection.alpn not in options.drafts:
             words = f"the relay chose {connection.alpn!r}, offered were {options.drafts}"
             connection.close(SessionCode.VERSION_NEGOTIATION_FAILED, words)
-            return _Deaf()
+            return IgnoringHandler()
         link = Link(
             connection,
             address,
-            owner,
+            callbacks,
             draft=draft,
             options=setup,
             extensions=TOP_N_EXTENSIONS,

@@ -1,13 +1,21 @@
-"""News about what is there: namespaces and tracks below a prefix."""
+"""Discovery: the namespaces and tracks below a prefix, and the namespaces that we announce.
+
+::
+
+    SUBSCRIBE_NAMESPACE -> NAMESPACE, NAMESPACE_DONE     -> Namespaces -> async for
+    SUBSCRIBE_TRACKS    -> PUBLISH (forward 0), its end  -> Tracks     -> async for
+    PUBLISH_NAMESPACE   <- Announcement
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Awaitable, Callable
 
 from laps_sdk.client.core.names import namespace_path, track_path
 from laps_sdk.client.core.objects import NamespaceAdded, NamespaceRemoved, TrackAdded, TrackRemoved
 from laps_sdk.client.iteration import ItemIterator, ReceiveQueue
 from laps_sdk.client.link import Link, Offer, Request
+from laps_sdk.client.reconnect import Reconnector
 from laps_sdk.errors import RequestError
 from laps_wire.moqt.codepoints import SubscribeOptions
 from laps_wire.moqt.keyvalue import KeyValues
@@ -26,127 +34,158 @@ from laps_wire.moqt.top_n import top_n_parameter
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
 
-if TYPE_CHECKING:
-    from laps_sdk.client.reconnect import Hub
-
 __all__ = ["Announcement", "Namespaces", "Tracks"]
 
-E = TypeVar("E")
 
+class _PrefixRequest:
+    """A request about a prefix, made on every link: a ``Durable``.
 
-class _News(ItemIterator[E]):
-    """Events below a prefix: what namespaces and tracks have in common."""
+    ``ask`` sends it, ``lost`` is called when its link is gone, ``end`` when it fails for good.
+    """
 
-    __slots__ = ("_done", "_hub", "_link", "_request", "prefix")
+    __slots__ = ("_ask", "_end", "_link", "_lost", "_prefix", "_reconnector", "_request")
 
-    def __init__(self, hub: Hub, prefix: Namespace) -> None:
-        super().__init__(ReceiveQueue())
-        self._hub = hub
-        self.prefix = prefix
+    def __init__(
+        self,
+        reconnector: Reconnector,
+        prefix: Namespace,
+        *,
+        ask: Callable[[Link], Awaitable[Request]],
+        lost: Callable[[], None],
+        end: Callable[[Exception], None],
+    ) -> None:
+        self._reconnector = reconnector
+        self._prefix = prefix
+        self._ask = ask
+        self._lost = lost
+        self._end = end
         self._link: Link | None = None
         self._request: Request | None = None
-        self._done = False
 
-    async def _begin(self) -> None:
-        await self._hub.join(self)
-
-    def _finish(self) -> None:
-        self._stop(None)
-
-    def fail(self, error: Exception) -> None:
-        """See ``Durable``."""
-        self._stop(error)
-
-    def _stop(self, error: Exception | None) -> None:
-        if self._done:
-            return
-        self._done = True
-        self._hub.leave(self)
-        self._leave()
-        if self._request is not None:
-            self._request.give_up()
-        self._queue.end(error)
+    async def start(self) -> None:
+        """Make the request now, and again on later links."""
+        await self._reconnector.join(self)
 
     async def attach(self, link: Link) -> None:
         """See ``Durable``."""
         request = await self._ask(link)
-        await request.answered(self._hub.options.timeout)
+        await request.answered(self._reconnector.options.timeout)
         self._link, self._request = link, request
-
-    async def _ask(self, link: Link) -> Request:
-        raise NotImplementedError
 
     def detach(self, link: Link) -> None:
         """See ``Durable``."""
         if self._link is link:
             self._link = self._request = None
-            self._forget()
+            self._lost()
 
-    def _leave(self) -> None:
-        """Nobody is interested any more."""
+    def fail(self, error: Exception) -> None:
+        """See ``Durable``."""
+        self._end(error)
 
-    def _forget(self) -> None:
-        """What was known is not known any more."""
-
-    def _put(self, event: E) -> None:
-        self._queue.put(event, 1)
-
-    def _ended(self, link: Link, event: RequestCancelled) -> None:
+    def cancelled(self, link: Link, event: RequestCancelled) -> None:
+        """Fail because the relay ended the request."""
         link.forget(event.request_id)
-        words = event.reason or "without a reason"
-        self._stop(RequestError(f"{namespace_path(self.prefix)}: the relay ended it: {words}"))
+        reason = event.reason or "without a reason"
+        path = namespace_path(self._prefix)
+        self._end(RequestError(f"{path}: the relay ended the request: {reason}"))
+
+    def withdraw(self) -> None:
+        """End the request on the current link and make it on no other."""
+        self._reconnector.leave(self)
+        if self._request is not None:
+            self._request.give_up()
 
 
-class Namespaces(_News[NamespaceAdded | NamespaceRemoved]):
-    """Which namespaces begin with a prefix, and when they go."""
+class Namespaces(ItemIterator[NamespaceAdded | NamespaceRemoved]):
+    """Additions and removals of namespaces below a prefix.
 
-    __slots__ = ("known",)
+    :meth:`laps_sdk.Session.namespaces` makes it; ``async for`` returns the events.
+    """
 
-    def __init__(self, hub: Hub, prefix: Namespace) -> None:
-        super().__init__(hub, prefix)
+    __slots__ = ("_watch", "known", "prefix")
+
+    def __init__(self, reconnector: Reconnector, prefix: Namespace) -> None:
+        super().__init__(ReceiveQueue())
+        self.prefix = prefix
         self.known: dict[Namespace, None] = {}
-        """Those that are there now."""
+        """The namespaces that exist now."""
+        self._watch = _PrefixRequest(
+            reconnector, prefix, ask=self._ask, lost=self._forget, end=self._end
+        )
+
+    async def _begin(self) -> None:
+        await self._watch.start()
+
+    def _finish(self) -> None:
+        self._watch.withdraw()
 
     async def _ask(self, link: Link) -> Request:
         return await link.ask(
             f"SUBSCRIBE_NAMESPACE {self.prefix}",
             lambda session: session.subscribe_namespace(self.prefix),
-            lambda event: self._heard(link, event),
+            lambda event: self._received(link, event),
         )
 
-    def _heard(self, link: Link, event: Event) -> None:
+    def _received(self, link: Link, event: Event) -> None:
         match event:
             case NamespaceAdvertised(namespace=namespace):
                 if namespace not in self.known:
                     self.known[namespace] = None
-                    self._put(NamespaceAdded(namespace=namespace, path=namespace_path(namespace)))
+                    path = namespace_path(namespace)
+                    self._queue.put(NamespaceAdded(namespace=namespace, path=path), 1)
             case NamespaceWithdrawn(namespace=namespace):
-                self._gone(namespace)
+                self._remove(namespace)
             case RequestCancelled():
-                self._ended(link, event)
+                self._watch.cancelled(link, event)
             case _:
                 pass
 
-    def _gone(self, namespace: Namespace) -> None:
+    def _remove(self, namespace: Namespace) -> None:
         if namespace in self.known:
             del self.known[namespace]
-            self._put(NamespaceRemoved(namespace=namespace, path=namespace_path(namespace)))
+            path = namespace_path(namespace)
+            self._queue.put(NamespaceRemoved(namespace=namespace, path=path), 1)
 
     def _forget(self) -> None:
         for namespace in list(self.known):
-            self._gone(namespace)
+            self._remove(namespace)
 
 
-class Tracks(_News[TrackAdded | TrackRemoved]):
-    """Which tracks are published below a prefix, and when they end."""
+class Tracks(ItemIterator[TrackAdded | TrackRemoved]):
+    """Additions and removals of tracks that are published below a prefix.
 
-    __slots__ = ("_top_n", "known")
+    :meth:`laps_sdk.Session.tracks` makes it; ``async for`` returns the events.
+    """
 
-    def __init__(self, hub: Hub, prefix: Namespace, top_n: int | None = None) -> None:
-        super().__init__(hub, prefix)
+    __slots__ = ("_active", "_top_n", "_watch", "known", "prefix")
+
+    def __init__(
+        self,
+        reconnector: Reconnector,
+        prefix: Namespace,
+        active: dict[Tracks, None],
+        top_n: int | None = None,
+    ) -> None:
+        super().__init__(ReceiveQueue())
+        self.prefix = prefix
         self._top_n = top_n
         self.known: dict[FullTrackName, Offer | None] = {}
-        """Those that are there now."""
+        """The tracks that exist now."""
+        self._active = active
+        """The session's table of those to which it shows each PUBLISH of the relay."""
+        self._watch = _PrefixRequest(
+            reconnector, prefix, ask=self._ask, lost=self._forget, end=self._end
+        )
+
+    async def _begin(self) -> None:
+        await self._watch.start()
+
+    def _finish(self) -> None:
+        self._active.pop(self, None)
+        for offer in self.known.values():
+            if offer is not None and offer.user is None:
+                offer.end()
+        self._watch.withdraw()
 
     async def _ask(self, link: Link) -> Request:
         what = f"SUBSCRIBE_TRACKS {self.prefix}"
@@ -154,24 +193,24 @@ class Tracks(_News[TrackAdded | TrackRemoved]):
         if self._top_n is not None:
             ranked = top_n_parameter(self._top_n, link.draft, link.setup.unknown)
         quiet = Parameters(forward=False, ignored=ranked)
-        self._hub.offered[self] = None
+        self._active[self] = None
         if link.draft is Draft.D16:
             options = SubscribeOptions.PUBLISH
             return await link.ask(
                 what,
                 lambda session: session.subscribe_namespace(self.prefix, options, quiet),
-                lambda event: self._heard(link, event),
+                lambda event: self._received(link, event),
             )
         return await link.ask(
             what,
             lambda session: session.subscribe_tracks(self.prefix, quiet),
-            lambda event: self._heard(link, event),
+            lambda event: self._received(link, event),
         )
 
-    def offered(self, link: Link, event: RequestReceived, message: Publish) -> bool:
-        """Take a PUBLISH if its track is below our prefix."""
+    def publish_received(self, link: Link, event: RequestReceived, message: Publish) -> bool:
+        """Accept a PUBLISH of the relay without its objects; False if the prefix is another."""
         track = message.track
-        if self._done or not self.prefix.is_prefix_of(track.namespace):
+        if self._ended or not self.prefix.is_prefix_of(track.namespace):
             return False
         link.peer.session.accept(event.request_id, Parameters(forward=False))
         link.adopt(
@@ -182,7 +221,7 @@ class Tracks(_News[TrackAdded | TrackRemoved]):
         return True
 
     def offer_of(self, link: Link, track: FullTrackName) -> Offer | None:
-        """A PUBLISH that stands for this track on a link, if there is one."""
+        """Return the accepted PUBLISH of a track on a link; None if there is none."""
         offer = self.known.get(track)
         return offer if offer is not None and offer.link is link else None
 
@@ -191,66 +230,61 @@ class Tracks(_News[TrackAdded | TrackRemoved]):
         self.known[track] = offer
         if new:
             largest = None if message is None else message.parameters.largest_object
-            self._put(TrackAdded(track=track, path=track_path(track), largest=largest))
+            added = TrackAdded(track=track, path=track_path(track), largest=largest)
+            self._queue.put(added, 1)
 
     def _of_track(self, link: Link, offer: Offer, event: Event) -> None:
         match event:
             case PublishEnded() | RequestCancelled():
                 link.forget(event.request_id)
-                self._gone(offer.message.track)
+                self._remove(offer.message.track)
             case _:
                 pass
         if offer.user is not None:
             offer.user(event)
 
-    def _heard(self, link: Link, event: Event) -> None:
+    def _received(self, link: Link, event: Event) -> None:
         match event:
             case TrackBlocked(track=track):
                 self._add(track, None, None)
             case RequestCancelled():
-                self._ended(link, event)
+                self._watch.cancelled(link, event)
             case _:
                 pass
 
-    def _gone(self, track: FullTrackName) -> None:
+    def _remove(self, track: FullTrackName) -> None:
         if track in self.known:
             del self.known[track]
-            self._put(TrackRemoved(track=track, path=track_path(track)))
+            self._queue.put(TrackRemoved(track=track, path=track_path(track)), 1)
 
     def _forget(self) -> None:
         for track in list(self.known):
-            self._gone(track)
-
-    def _leave(self) -> None:
-        self._hub.offered.pop(self, None)
-        for offer in self.known.values():
-            if offer is not None and offer.user is None:
-                offer.end()
+            self._remove(track)
 
 
 class Announcement:
-    """A namespace that we announce, on every link; see ``Durable``."""
+    """A namespace that this session announces, on every link: a ``Durable``."""
 
-    __slots__ = ("_hub", "_request", "namespace", "users")
+    __slots__ = ("_reconnector", "_request", "namespace", "users")
 
-    def __init__(self, hub: Hub, namespace: Namespace) -> None:
-        self._hub = hub
+    def __init__(self, reconnector: Reconnector, namespace: Namespace) -> None:
+        self._reconnector = reconnector
         self.namespace = namespace
         self._request: Request | None = None
         self.users: set[FullTrackName] = set()
-        """Tracks that need it."""
+        """Tracks of this namespace that are published."""
 
     async def attach(self, link: Link) -> None:
         """See ``Durable``."""
         request = await link.ask(
             f"PUBLISH_NAMESPACE {self.namespace}",
             lambda session: session.publish_namespace(self.namespace),
-            lambda event: self._heard(link, event),
+            lambda event: self._received(link, event),
         )
-        await request.answered(self._hub.options.timeout)
+        await request.answered(self._reconnector.options.timeout)
         self._request = request
 
-    def _heard(self, link: Link, event: Event) -> None:
+    def _received(self, link: Link, event: Event) -> None:
         if isinstance(event, RequestCancelled):
             link.forget(event.request_id)
             self._request = None
@@ -265,8 +299,8 @@ class Announcement:
         self._request = None
 
     def end(self) -> None:
-        """Take it back."""
-        self._hub.leave(self)
+        """Withdraw the announcement."""
+        self._reconnector.leave(self)
         request, self._request = self._request, None
         if request is not None:
             request.give_up()

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from laps_sdk.client.core.objects import Object, decode_object_extensions, to_object
 from laps_sdk.client.core.window import WindowLimits
 from laps_sdk.client.incoming import InStream
 from laps_sdk.client.iteration import ItemIterator, ReceiveQueue
 from laps_sdk.client.link import Link, Request
+from laps_sdk.client.reconnect import Reconnector
 from laps_sdk.errors import ConnectionLostError, RequestError
 from laps_wire.errors import LapsError, RemoteError
 from laps_wire.moqt.codepoints import GroupOrder, ObjectStatus
@@ -23,9 +23,6 @@ from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.session import Event, Terminated
 from laps_wire.moqt.structures import FetchTarget, Location, StandaloneFetch
 from laps_wire.names import FullTrackName
-
-if TYPE_CHECKING:
-    from laps_sdk.client.reconnect import Hub
 
 __all__ = ["Fetch", "FetchRun"]
 
@@ -61,7 +58,7 @@ class FetchRun:
         """Ask, and wait for the answer; objects may come before it."""
         link = self.link
         request = self._request = await link.ask(
-            self._what, lambda session: session.fetch(target, parameters), self._heard
+            self._what, lambda session: session.fetch(target, parameters), self._received
         )
         link.incoming.expect_fetch(request.id, self)
         try:
@@ -83,7 +80,7 @@ class FetchRun:
             self.link.incoming.forget_fetch(self._request.id, self)
             self._request.give_up()
 
-    def _heard(self, event: Event) -> None:
+    def _received(self, event: Event) -> None:
         if isinstance(event, Terminated):
             self._end(self.link.error)
 
@@ -138,10 +135,10 @@ class Fetch(ItemIterator[Object]):
     """
 
     __slots__ = (
-        "_end",
-        "_hub",
+        "_last",
         "_next",
         "_parameters",
+        "_reconnector",
         "_run",
         "_track",
         "answer",
@@ -149,7 +146,7 @@ class Fetch(ItemIterator[Object]):
 
     def __init__(
         self,
-        hub: Hub,
+        reconnector: Reconnector,
         track: FullTrackName,
         start: Location,
         end: Location,
@@ -158,22 +155,21 @@ class Fetch(ItemIterator[Object]):
         limits: WindowLimits,
     ) -> None:
         super().__init__(ReceiveQueue(limits, self._resume))
-        self._hub = hub
+        self._reconnector = reconnector
         self._track = track
         self._next = start
-        self._end = end
+        self._last = end
         self._parameters = parameters
         self._run: FetchRun | None = None
         self.answer: FetchOk | None = None
         """What the relay said about the range, once it has."""
 
     def _finish(self) -> None:
-        self._queue.end()
         if self._run is not None:
             self._run.cancel()
 
     async def _begin(self) -> None:
-        await self._ask(await self._hub.soon())
+        await self._ask(await self._reconnector.link_in_time())
 
     async def _ask(self, link: Link) -> None:
         """Ask for what has not come yet."""
@@ -181,14 +177,16 @@ class Fetch(ItemIterator[Object]):
         self._run = FetchRun(
             link, f"FETCH {self._track}", take=self._arrived, over=self._over, order=order
         )
-        target = StandaloneFetch(self._track, self._next, self._end)
-        self.answer = await self._run.start(target, self._parameters, self._hub.options.timeout)
+        target = StandaloneFetch(self._track, self._next, self._last)
+        self.answer = await self._run.start(
+            target, self._parameters, self._reconnector.options.timeout
+        )
         if self._queue.over:
-            self._run.cancel()  # it was closed in the meantime
+            self._run.cancel()  # the fetch was closed in the meantime
 
     async def _again(self) -> None:
         try:
-            await self._ask(await self._hub.current())
+            await self._ask(await self._reconnector.wait_for_link())
         except LapsError as error:
             self._queue.end(error)
 
@@ -220,9 +218,14 @@ class Fetch(ItemIterator[Object]):
     def _over(self, error: Exception | None) -> None:
         ascending = self._parameters.group_order is not GroupOrder.DESCENDING
         lost = isinstance(error, ConnectionLostError)
-        if lost and ascending and self._end.object and self._next >= self._end:
+        if lost and ascending and self._last.object and self._next >= self._last:
             self._queue.end()  # all has come but the end of the stream
-        elif lost and ascending and self._hub.options.reconnect and self._hub.error is None:
-            self._hub.spawn(asyncio.get_running_loop().create_task(self._again()))
+        elif (
+            lost
+            and ascending
+            and self._reconnector.options.reconnect
+            and self._reconnector.error is None
+        ):
+            self._reconnector.spawn(asyncio.get_running_loop().create_task(self._again()))
         else:
             self._queue.end(error)

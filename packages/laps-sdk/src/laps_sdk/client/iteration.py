@@ -99,14 +99,16 @@ class ReceiveQueue(Generic[T]):
 class ItemIterator(Generic[T]):
     """An async iterator and context manager over a receive queue.
 
-    Subclasses define how it starts (:meth:`_begin`) and how it ends (:meth:`_finish`).
+    Subclasses define how it starts (:meth:`_begin`) and how it ends (:meth:`_finish`). Both are
+    called at most once.
     """
 
-    __slots__ = ("_queue", "_started")
+    __slots__ = ("_ended", "_queue", "_started")
 
     def __init__(self, queue: ReceiveQueue[T]) -> None:
         self._queue = queue
         self._started = False
+        self._ended = False
 
     async def __aenter__(self) -> Self:
         await self._start()
@@ -128,13 +130,20 @@ class ItemIterator(Generic[T]):
         try:
             await self._begin()
         except BaseException:
-            self._finish()
+            self._end()
             raise
 
     async def close(self) -> None:
         """Stop receiving. Items that are queued already can still be read."""
         self._started = True
-        self._finish()
+        self._end()
+
+    def _end(self, error: Exception | None = None) -> None:
+        """Finish once: the queue ends after its present items, with ``error`` if there is one."""
+        if not self._ended:
+            self._ended = True
+            self._finish()
+            self._queue.end(error)
 
     async def _begin(self) -> None:
         """Send the request to the relay."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple
 
 from laps_sdk.client.incoming import Incoming
 from laps_sdk.errors import RequestRefusedError, RequestTimeoutError, SessionClosedError
@@ -48,27 +48,16 @@ from laps_wire.moqt.session.events import OkMessage
 from laps_wire.moqt.setup import NO_OPTIONS, SetupOptions
 from laps_wire.moqt.versions import Draft
 
-__all__ = ["Link", "LinkOwner", "Offer", "Request", "StreamOwner"]
+__all__ = ["Link", "LinkCallbacks", "Offer", "Request"]
 
 
-class LinkOwner(Protocol):
-    """Who gets what belongs to no request of ours."""
+class LinkCallbacks(NamedTuple):
+    """What a link calls; :class:`~laps_sdk.client.reconnect.Reconnector` makes one."""
 
-    def request_received(self, link: Link, event: RequestReceived) -> None:
-        """The relay asks for something."""
-
-    def link_leaving(self, link: Link) -> None:
-        """The relay sent GOAWAY; it is in ``link.goaway``."""
-
-    def link_closed(self, link: Link) -> None:
-        """The connection is over; why is in ``link.error``."""
-
-
-class StreamOwner(Protocol):
-    """Who writes on an outgoing data stream."""
-
-    def stream_gone(self, stream: OutStream, *, stopped: bool) -> None:
-        """The stream is over: the peer wants no more of it, or the egress dropped it."""
+    request_received: Callable[[Link, RequestReceived], None]
+    """The relay made a request, which the callee accepts or rejects."""
+    changed: Callable[[], None]
+    """The relay sent GOAWAY (``Link.goaway``), or the connection is over (``Link.error``)."""
 
 
 class Link:
@@ -76,8 +65,8 @@ class Link:
 
     __slots__ = (
         "_allowed",
+        "_callbacks",
         "_out",
-        "_owner",
         "_requests",
         "_setup",
         "_writers",
@@ -93,7 +82,7 @@ class Link:
         self,
         connection: Connection,
         address: RelayAddress,
-        owner: LinkOwner,
+        callbacks: LinkCallbacks,
         *,
         draft: Draft,
         options: SetupOptions,
@@ -101,7 +90,7 @@ class Link:
     ) -> None:
         loop = asyncio.get_running_loop()
         self.address = address
-        self._owner = owner
+        self._callbacks = callbacks
         self.error: SessionClosedError | None = None
         """Why it is over, once it is."""
         self.goaway: Goaway | None = None
@@ -111,7 +100,8 @@ class Link:
         self._allowed = asyncio.Event()
         self._requests: dict[int, Request] = {}
         self._writers: list[asyncio.Future[None]] = []
-        self._out: dict[OutStream, StreamOwner] = {}
+        self._out: dict[OutStream, Callable[[OutStream, bool], None]] = {}
+        """What to call when a stream ends early."""
         self.peer = MoqtPeer(connection, self, draft=draft, options=options, extensions=extensions)
         self.incoming = Incoming(self.peer)
 
@@ -197,12 +187,18 @@ class Link:
                     self._writers.remove(waiter)
 
     def open_stream(
-        self, owner: StreamOwner, *, priority: int, drop_code: int, deadline: float | None
+        self,
+        ended_early: Callable[[OutStream, bool], None],
+        *,
+        priority: int,
+        drop_code: int,
+        deadline: float | None,
     ) -> OutStream:
-        """A data stream to write on.
+        """Open a data stream.
 
-        Writers wait while the connection is congested, so it is dropped for its deadline only, and
-        not for want of room.
+        Writers wait while the connection is congested, so the egress drops the stream for its
+        deadline only, never for lack of room. If the stream ends before its writer ends it,
+        ``ended_early`` is called: True means that the relay sent STOP_SENDING, False a drop.
         """
         stream = self.connection.open_unidirectional(
             priority=priority,
@@ -210,7 +206,7 @@ class Link:
             drop_code=drop_code,
             deadline=deadline,
         )
-        self._out[stream] = owner
+        self._out[stream] = ended_early
         return stream
 
     def stream_finished(self, stream: OutStream) -> None:
@@ -234,9 +230,9 @@ class Link:
                 self._allowed.set()
             case GoawayReceived():
                 self.goaway = event.message
-                self._owner.link_leaving(self)
+                self._callbacks.changed()
             case RequestReceived():
-                self._owner.request_received(self, event)
+                self._callbacks.request_received(self, event)
             case RequestsAllowed():
                 self._allowed.set()
             case Terminated():
@@ -275,18 +271,18 @@ class Link:
         """The relay wants no more of a stream of ours."""
         for stream in self._out:
             if stream is event.stream or stream.stream_id == event.stream_id:
-                self._gone(stream, stopped=True)
+                self._ended_early(stream, stopped=True)
                 return
 
     def out_stream_dropped(self, peer: MoqtPeer, event: StreamDropped) -> None:  # noqa: ARG002 - the interface
         """The egress gave a stream up."""
         if isinstance(event.stream, OutStream):
-            self._gone(event.stream, stopped=False)
+            self._ended_early(event.stream, stopped=False)
 
-    def _gone(self, stream: OutStream, *, stopped: bool) -> None:
-        owner = self._out.pop(stream, None)
-        if owner is not None:
-            owner.stream_gone(stream, stopped=stopped)
+    def _ended_early(self, stream: OutStream, *, stopped: bool) -> None:
+        ended_early = self._out.pop(stream, None)
+        if ended_early is not None:
+            ended_early(stream, stopped)
 
     def writable(self, peer: MoqtPeer) -> None:  # noqa: ARG002 - the interface
         """The connection is not congested any more."""
@@ -300,7 +296,7 @@ class Link:
 
     def closed(self, peer: MoqtPeer, event: Closed) -> None:  # noqa: ARG002 - the interface
         """The connection is over."""
-        self._owner.link_closed(self)
+        self._callbacks.changed()
 
     def _end(self, event: Terminated) -> None:
         error = self.error = SessionClosedError.of(event.code, event.reason, by_peer=event.by_peer)

@@ -45,10 +45,9 @@ from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
-    from laps_sdk.client.reconnect import Hub
+    from laps_sdk.client.reconnect import Reconnector
 
 __all__ = ["Group", "PublishedTrack", "Receiver", "transport_priority"]
 
@@ -78,11 +77,11 @@ class PublishedTrack:
         "_ended",
         "_error",
         "_forward",
-        "_hub",
         "_news",
         "_numbering",
         "_on_end",
         "_properties",
+        "_reconnector",
         "_timestamps",
         "bytes",
         "name",
@@ -94,7 +93,7 @@ class PublishedTrack:
 
     def __init__(
         self,
-        hub: Hub,
+        reconnector: Reconnector,
         name: FullTrackName,
         *,
         alias: int,
@@ -106,7 +105,7 @@ class PublishedTrack:
         properties: KeyValues,
         ended: Callable[[PublishedTrack], None],
     ) -> None:
-        self._hub = hub
+        self._reconnector = reconnector
         self.name = name
         self._alias = alias
         self._announce = announce
@@ -319,9 +318,7 @@ class PublishedTrack:
         if self._current is not None:
             self._current.end_now()
             self._current = None
-        self._hub.leave(self)
-        if self._hub.responders.get(self.name) is self:
-            del self._hub.responders[self.name]
+        self._reconnector.leave(self)
         receiver, self.receiver = self.receiver, None
         if receiver is not None:
             self._done(receiver)
@@ -339,19 +336,13 @@ class PublishedTrack:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         await self.end()
 
     # Durable
 
     async def attach(self, link: Link) -> None:
         """Offer the track on a link; see ``Durable``."""
-        self._hub.responders[self.name] = self
         if self._announce:
             self._attached = True
             self._news.set()
@@ -362,9 +353,9 @@ class PublishedTrack:
         request = await link.ask(
             f"PUBLISH {self.name}",
             lambda session: session.publish(self.name, self._alias, parameters, self._properties),
-            lambda event: self._heard(link, event),
+            lambda event: self._received(link, event),
         )
-        await request.answered(self._hub.options.timeout)
+        await request.answered(self._reconnector.options.timeout)
         self._attached = True
         self._news.set()
 
@@ -373,7 +364,7 @@ class PublishedTrack:
         if self.receiver is not None and self.receiver.link is link:
             self.receiver = None
             self._attached = False
-        if link is not self._hub.link and self._hub.link is None:
+        if link is not self._reconnector.link and self._reconnector.link is None:
             self._attached = False
         self._news.set()
 
@@ -386,8 +377,8 @@ class PublishedTrack:
 
     # The relay's side
 
-    def asked(self, link: Link, event: RequestReceived) -> None:
-        """See ``Responder``."""
+    def request_received(self, link: Link, event: RequestReceived) -> None:
+        """Answer a request of the relay about this track."""
         session, request_id = link.peer.session, event.request_id
         largest = self.largest
         match event.message:
@@ -396,7 +387,7 @@ class PublishedTrack:
                 answer = Parameters(largest_object=largest)
                 session.accept_subscribe(request_id, self._alias, answer, self._properties)
                 request = link.adopt(
-                    request_id, f"SUBSCRIBE {self.name}", lambda e: self._heard(link, e)
+                    request_id, f"SUBSCRIBE {self.name}", lambda e: self._received(link, e)
                 )
                 self.receiver = Receiver(link, request, self._alias, delivery)
                 self._news.set()
@@ -407,7 +398,7 @@ class PublishedTrack:
                     request_id, RequestErrorCode.NOT_SUPPORTED, "this publisher keeps no history"
                 )
 
-    def _heard(self, link: Link, event: Event) -> None:
+    def _received(self, link: Link, event: Event) -> None:
         receiver = self.receiver
         largest, next_group = self.largest, self._numbering.next_group
         match event:
@@ -566,7 +557,7 @@ class Group:
         drop = STREAM_RESET_CODES[link.draft].DELIVERY_TIMEOUT
         self._link = link
         self._stream = link.open_stream(
-            self,
+            self._stream_ended,
             priority=transport_priority(priority, self.group),
             drop_code=int(drop),
             deadline=None if ttl is None else link.connection.now + ttl,
@@ -583,11 +574,10 @@ class Group:
         )
         self._writer = SubgroupWriter(header, link.draft)
 
-    def stream_gone(self, stream: OutStream, *, stopped: bool) -> None:
-        """See ``StreamOwner``."""
+    def _stream_ended(self, stream: OutStream, stopped: bool) -> None:
         if stream is self._stream:
             self._stream = None
-            # Who stops a stream wants nothing more of it (16: 10.4.3).
+            # After STOP_SENDING the relay wants nothing more of the subgroup (16: 10.4.3).
             self._unwanted = self._unwanted or stopped
 
     async def end(self) -> None:
@@ -620,12 +610,7 @@ class Group:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is None:
             await self.end()
         else:

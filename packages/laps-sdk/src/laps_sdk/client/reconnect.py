@@ -1,4 +1,4 @@
-"""What keeps a session alive: the present link, the next one, and what moves from link to link.
+"""Keeps a session connected: the current link, the next one, and what moves from link to link.
 
 ::
 
@@ -6,18 +6,20 @@
        |
        '----GOAWAY------> dial the new address first, attach, then leave the old link
 
-Things that outlive a link (:class:`Durable`) are attached to each new one. A request that the relay
-refuses for a reason that may pass is tried again; one that will not pass ends its owner.
+Tracks, subscriptions and announcements outlive a link. Each is a :class:`Durable`, which is
+attached to every new link. If the relay refuses it for a temporary reason, :class:`Reconnector`
+tries again; any other refusal ends it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from typing import Final, Protocol
 
-from laps_sdk.client.dial import Line, dial
-from laps_sdk.client.link import Link, Offer
+from laps_sdk.client.dial import DialledLink, dial
+from laps_sdk.client.link import Link, LinkCallbacks
 from laps_sdk.client.options import ConnectOptions
 from laps_sdk.errors import (
     ConnectError,
@@ -29,17 +31,9 @@ from laps_sdk.errors import (
 from laps_sdk.uri import RelayAddress, parse_address
 from laps_wire.errors import LapsError, StateError, TextFormError
 from laps_wire.moqt.codepoints import RequestErrorCode, SessionCode
-from laps_wire.moqt.messages import (
-    Fetch,
-    Publish,
-    StandaloneFetch,
-    Subscribe,
-    TrackStatus,
-)
 from laps_wire.moqt.session import RequestReceived
-from laps_wire.names import FullTrackName
 
-__all__ = ["Durable", "Hub", "OfferTaker", "Responder"]
+__all__ = ["Durable", "Reconnector"]
 
 _FINAL: Final = frozenset(
     {
@@ -54,7 +48,7 @@ _FINAL: Final = frozenset(
         SessionCode.VERSION_NEGOTIATION_FAILED,
     }
 )
-"""Codes that another try would only meet again."""
+"""Codes after which dialling again would fail in the same way."""
 
 _PASSING: Final = frozenset(
     {
@@ -66,93 +60,81 @@ _PASSING: Final = frozenset(
         RequestErrorCode.DUPLICATE_SUBSCRIPTION,
     }
 )
-"""Refusals that may pass: after a restart the publisher may come back later than we do."""
+"""Temporary refusals: after a restart a publisher may reconnect later than its subscribers."""
 
 
 _STABLE: Final = 10.0
-"""Seconds after which a link counts as one that works: the next back-off begins anew."""
+"""Seconds after which a link counts as stable; the next back-off then starts from the beginning."""
 
 
 class Durable(Protocol):
-    """Something that outlives a link."""
+    """Something that outlives a link: a track, a subscription, an announcement."""
 
     async def attach(self, link: Link) -> None:
-        """Ask for it on a link, the first or a later one."""
+        """Send its request on a link, the first or a later one."""
 
     def detach(self, link: Link) -> None:
-        """That link is gone; another one may follow."""
+        """Forget a link that is gone; another one may follow."""
 
     def fail(self, error: Exception) -> None:
-        """There will be no other link, or the relay does not want it any more."""
+        """End: there will be no other link, or the relay refuses the request for good."""
 
 
-class Responder(Protocol):
-    """Who answers the relay's requests about a track of ours."""
+class Reconnector:
+    """Dials the relay, dials again after a loss, and follows GOAWAY.
 
-    def asked(self, link: Link, event: RequestReceived) -> None:
-        """Accept or reject it."""
-
-
-class OfferTaker(Protocol):
-    """Who wants to hear of tracks that the relay publishes to us."""
-
-    def offered(self, link: Link, event: RequestReceived, message: Publish) -> bool:
-        """Take it; False if it is none of ours."""
-
-    def offer_of(self, link: Link, track: FullTrackName) -> Offer | None:
-        """A PUBLISH that was taken for this track, if there is one."""
-
-
-class Hub:
-    """The links of one session."""
+    ``request_received`` answers the requests that the relay makes.
+    """
 
     __slots__ = (
+        "_callbacks",
         "_changed",
+        "_dialled",
         "_durables",
         "_expired",
-        "_line",
         "_started",
         "_supervisor",
         "_tasks",
         "address",
         "error",
-        "offered",
         "options",
         "reconnects",
-        "responders",
     )
 
-    def __init__(self, address: RelayAddress, options: ConnectOptions) -> None:
+    def __init__(
+        self,
+        address: RelayAddress,
+        options: ConnectOptions,
+        request_received: Callable[[Link, RequestReceived], None],
+    ) -> None:
         self.address = address
         self.options = options
         self.error: SessionClosedError | None = None
-        """Why the session is over, once it is for good."""
+        """Why the session ended; None while it runs."""
         self.reconnects = 0
         """How many links followed the first one."""
-        self.responders: dict[FullTrackName, Responder] = {}
-        self.offered: dict[OfferTaker, None] = {}
-        """Who may want a PUBLISH of the relay."""
         self._started = False
-        self._line: Line | None = None
+        self._dialled: DialledLink | None = None
         self._durables: dict[Durable, None] = {}
         self._expired: bytes | None = None
         self._changed = asyncio.Event()
+        self._callbacks = LinkCallbacks(request_received, self._changed.set)
         self._supervisor: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     # Life
 
     async def start(self) -> None:
-        """Dial the first link; it is not retried."""
+        """Dial the first link; raises ``ConnectError`` without trying again."""
         if self._started:
             raise StateError("a session is entered once: call connect again")
         self._started = True
-        self._line = await dial(self.address, self.options, self)
+        self._dialled = await dial(self.address, self.options, self._callbacks)
         self._supervisor = asyncio.create_task(self._supervise(), name="laps session")
         self._supervisor.add_done_callback(self._supervised)
 
     def _supervised(self, task: asyncio.Task[None]) -> None:
-        """Without a supervisor there is no next link: say so instead of waiting for it."""
+        """Close the session if the supervisor failed: there will be no other link."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
             code = error.code or 0 if isinstance(error, ConnectError) else 0
@@ -162,20 +144,20 @@ class Hub:
             self._finish(over)
 
     async def close(self, *, drain: bool) -> None:
-        """End the session: what was written goes out first, unless ``drain`` is False."""
+        """End the session; unless ``drain`` is False, written data is sent first."""
         supervisor, self._supervisor = self._supervisor, None
-        line, self._line = self._line, None
+        dialled, self._dialled = self._dialled, None
         self._finish(SessionClosedError("the session was closed"))
         tasks = [*self._tasks, *([supervisor] if supervisor is not None else [])]
         for task in tasks:
             task.cancel()
         try:
             await asyncio.gather(*tasks, return_exceptions=True)
-            if drain and line is not None:
-                await self._drain(line.link)
+            if drain and dialled is not None:
+                await self._drain(dialled.link)
         finally:
-            if line is not None:
-                await line.close(SessionCode.NO_ERROR, "done")
+            if dialled is not None:
+                await dialled.close(SessionCode.NO_ERROR, "done")
 
     def _finish(self, error: SessionClosedError) -> None:
         if self.error is None:
@@ -186,26 +168,26 @@ class Hub:
             durable.fail(self.error)
 
     async def _drain(self, link: Link) -> None:
-        """Wait until the relay has acknowledged what was written, within reason."""
+        """Wait until the relay has acknowledged all written data, for ``drain_timeout`` at most."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.options.drain_timeout
         while link.error is None and loop.time() < deadline:
             stats = link.connection.stats()
             if not stats.queued_bytes and not stats.bytes_in_flight:
                 return
-            # QUIC tells nobody that all was acknowledged.
+            # QUIC has no event for "everything is acknowledged".
             await asyncio.sleep(0.005)
 
-    # The present link
+    # The current link
 
     @property
     def link(self) -> Link | None:
-        """The link, if there is one that takes requests."""
-        line = self._line
-        return line.link if line is not None and line.link.usable else None
+        """The current link; None while there is none that accepts requests."""
+        dialled = self._dialled
+        return dialled.link if dialled is not None and dialled.link.usable else None
 
-    async def current(self) -> Link:
-        """Wait for a link that takes requests; raises why there will be none."""
+    async def wait_for_link(self) -> Link:
+        """Return the current link or the next one; raises the reason if there will be none."""
         if not self._started:
             raise StateError("the session is not connected: use it inside 'async with'")
         while True:
@@ -218,12 +200,12 @@ class Hub:
             await self._changed.wait()
 
     async def join(self, durable: Durable) -> None:
-        """Attach something for the first time: what the relay refuses is raised.
+        """Attach something for the first time; raises the relay's refusal.
 
-        The supervisor hears of it when it is attached, so that only one of the two tries.
+        It is registered for later links only then, so that nothing attaches it twice.
         """
         while True:
-            link = await self.soon()
+            link = await self.link_in_time()
             try:
                 await durable.attach(link)
             except ConnectionLostError:
@@ -235,78 +217,36 @@ class Hub:
             if link is self.link:
                 self._durables[durable] = None
                 return
-            # The relay was lost or left in the meantime: the next one has to know as well.
+            # The link was lost or left in the meantime: attach to the next one as well.
 
-    async def soon(self) -> Link:
-        """The present link, or the next one if it comes soon."""
+    async def link_in_time(self) -> Link:
+        """Return the current link, or the next one if it comes within ``options.timeout``.
+
+        Raises ``RequestTimeoutError`` if it does not.
+        """
         seconds = self.options.timeout
         try:
             async with asyncio.timeout(seconds):
-                return await self.current()
+                return await self.wait_for_link()
         except TimeoutError:
             raise RequestTimeoutError(
                 f"{self.address}: no connection in {seconds:g} s; it is still being tried"
             ) from None
 
-    def again(self, durable: Durable) -> None:
-        """Attach something to the present link again; on the next one the supervisor does it."""
+    def attach_again(self, durable: Durable) -> None:
+        """Attach something to the current link again, in the background."""
         link = self.link
         if link is not None and durable in self._durables:
             self.spawn(asyncio.create_task(self._attach(durable, link)))
 
     def leave(self, durable: Durable) -> None:
-        """It is attached no more."""
+        """Attach it to no further link."""
         self._durables.pop(durable, None)
 
-    def offer(self, link: Link, track: FullTrackName) -> Offer | None:
-        """A PUBLISH of the relay that stands for a track on a link."""
-        for taker in self.offered:
-            offer = taker.offer_of(link, track)
-            if offer is not None:
-                return offer
-        return None
-
     def spawn(self, task: asyncio.Task[None]) -> None:
-        """Keep a task until it ends; the session's end cancels it."""
+        """Keep a task until it ends; closing the session cancels it."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    # LinkOwner
-
-    def link_leaving(self, link: Link) -> None:  # noqa: ARG002 - the interface
-        """GOAWAY: the supervisor moves."""
-        self._changed.set()
-
-    def link_closed(self, link: Link) -> None:  # noqa: ARG002 - the interface
-        """The supervisor looks after it."""
-        self._changed.set()
-
-    def request_received(self, link: Link, event: RequestReceived) -> None:
-        """Find who answers, or say that there is nobody."""
-        message = event.message
-        match message:
-            case Subscribe() | TrackStatus():
-                track = message.track
-            case Fetch(target=StandaloneFetch(track=track)):
-                pass
-            case Publish():
-                if not any(taker.offered(link, event, message) for taker in self.offered):
-                    self._reject(link, event, RequestErrorCode.UNINTERESTED, "nobody asked for it")
-                return
-            case _:
-                self._reject(link, event, RequestErrorCode.NOT_SUPPORTED, "this is a client")
-                return
-        responder = self.responders.get(track)
-        if responder is None:
-            self._reject(link, event, RequestErrorCode.DOES_NOT_EXIST, "no such track here")
-        else:
-            responder.asked(link, event)
-
-    def _reject(
-        self, link: Link, event: RequestReceived, code: RequestErrorCode, reason: str
-    ) -> None:
-        # Called from inside MoqtPeer.settle, which carries the answer out.
-        link.peer.session.reject(event.request_id, code, reason)
 
     # Moving
 
@@ -315,11 +255,11 @@ class Hub:
         attempt = -1
         since = loop.time()
         while True:
-            await self._trouble()
-            old = self._line
+            await self._until_unusable()
+            old = self._dialled
             if old is None:
                 return
-            # Who is thrown out as soon as it has come does not come back at once for ever.
+            # A link that was closed soon after its start does not reset the back-off.
             attempt = attempt + 1 if loop.time() - since < _STABLE else 0
             lost = old.link.error
             if lost is not None:
@@ -330,73 +270,73 @@ class Hub:
                 await self._move(old, attempt)
             since = loop.time()
 
-    async def _replace(self, old: Line, lost: SessionClosedError, attempt: int) -> None:
-        """A link was lost."""
+    async def _replace(self, old: DialledLink, lost: SessionClosedError, attempt: int) -> None:
+        """Dial again after a link was lost."""
         for durable in list(self._durables):
             durable.detach(old.link)
         await old.endpoint.close()
         if not self.options.reconnect or self._is_final(lost.code):
             self._finish(lost)
             return
-        self._line = await self._redial(self.address, attempt)
-        await self._arrived(self._line)
+        self._dialled = await self._redial(self.address, attempt)
+        await self._arrived(self._dialled)
 
-    async def _move(self, old: Line, attempt: int) -> None:
-        """The relay wants us to go: the old link stays until the new one has everything."""
-        self._line = await self._follow(old.link, attempt)
+    async def _move(self, old: DialledLink, attempt: int) -> None:
+        """Follow GOAWAY: the old link stays until everything is attached to the new one."""
+        self._dialled = await self._follow(old.link, attempt)
         try:
-            await self._arrived(self._line)
+            await self._arrived(self._dialled)
             await self._drain(old.link)
             for durable in list(self._durables):
                 durable.detach(old.link)
         finally:
             await old.close(SessionCode.NO_ERROR, "moved")
 
-    async def _arrived(self, line: Line) -> None:
+    async def _arrived(self, dialled: DialledLink) -> None:
         self.reconnects += 1
         self._changed.set()
-        await self._attach_all(line.link)
+        await self._attach_all(dialled.link)
 
     def _is_final(self, code: int | None) -> bool:
-        """Whether another try would only meet this code again."""
+        """Whether dialling again would fail with the same code."""
         if code == SessionCode.EXPIRED_AUTH_TOKEN and callable(self.options.token):
             before, self._expired = self._expired, self.options.token_value()
-            return self._expired == before  # unless there is a fresh token
+            return self._expired == before  # a fresh token is worth another attempt
         return code in _FINAL
 
-    async def _trouble(self) -> None:
-        """Wait until the link is lost or leaves."""
-        while self._line is not None and self._line.link.usable:
+    async def _until_unusable(self) -> None:
+        """Wait until the link is lost or has received GOAWAY."""
+        while self._dialled is not None and self._dialled.link.usable:
             self._changed.clear()
             await self._changed.wait()
 
     async def _redial(
         self, address: RelayAddress, attempt: int = 0, *, attempts: int | None = None
-    ) -> Line:
-        """Dial until somebody answers; ``ConnectError`` if another try would only fail again."""
+    ) -> DialledLink:
+        """Dial until the relay answers; raises ``ConnectError`` if the failure is final."""
         tried = 0
         while True:
             jitter = random.random()  # noqa: S311 - spreads clients, hides nothing
             await asyncio.sleep(self.options.backoff.delay(attempt + tried, jitter))
             try:
-                return await dial(address, self.options, self)
+                return await dial(address, self.options, self._callbacks)
             except ConnectError as error:
                 tried += 1
                 if self._is_final(error.code) or (attempts is not None and tried >= attempts):
                     raise
 
-    async def _follow(self, link: Link, attempt: int) -> Line:
-        """Where GOAWAY points to; if nobody is there, where we came from."""
+    async def _follow(self, link: Link, attempt: int) -> DialledLink:
+        """Dial the address that GOAWAY names; if that fails, the previous one."""
         goaway = link.goaway
         if goaway is not None and goaway.new_session_uri:
             try:
                 address = parse_address(goaway.new_session_uri)
-                line = await self._redial(address, attempt, attempts=3)
+                dialled = await self._redial(address, attempt, attempts=3)
             except (ConnectError, TextFormError):
                 pass
             else:
                 self.address = address
-                return line
+                return dialled
         return await self._redial(self.address, attempt)
 
     async def _attach_all(self, link: Link) -> None:
@@ -406,7 +346,7 @@ class Hub:
         for task in tasks:
             self.spawn(task)
         if tasks:
-            # One that has to be tried again later must not hold up the rest.
+            # A durable that has to be attached later must not delay the others.
             await asyncio.wait(tasks, timeout=self.options.timeout)
 
     async def _attach(self, durable: Durable, link: Link) -> None:
@@ -424,7 +364,7 @@ class Hub:
             except RequestTimeoutError:
                 pass
             except ConnectionLostError:
-                return  # the supervisor sees it too
+                return  # the supervisor attaches it to the next link
             except LapsError as error:
                 self._give_up(durable, error)
                 return

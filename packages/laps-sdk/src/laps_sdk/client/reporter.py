@@ -27,7 +27,6 @@ from laps_sdk.client.core.progress import Gap
 from laps_wire.errors import LapsError
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
     from laps_sdk.client.publication import PublishedTrack
@@ -84,12 +83,7 @@ class Reporter:
         self._task = asyncio.create_task(self._run(), name="laps-reports")
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._playback.end(time.monotonic(), time.time())
         self._wake.set()
         task = self._task

@@ -25,9 +25,10 @@ from laps_sdk.client.core.subscribe_options import (
 from laps_sdk.client.core.window import WindowLimits
 from laps_sdk.client.discovery import Announcement, Namespaces, Tracks
 from laps_sdk.client.fetch import Fetch
+from laps_sdk.client.link import Link, Offer
 from laps_sdk.client.options import CLIENT_EGRESS, Backoff, ConnectOptions, TokenLike
 from laps_sdk.client.publication import PublishedTrack
-from laps_sdk.client.reconnect import Hub
+from laps_sdk.client.reconnect import Reconnector
 from laps_sdk.client.reporter import Reporter
 from laps_sdk.client.subscription import Subscription
 from laps_sdk.errors import RequestError
@@ -37,17 +38,21 @@ from laps_sdk.quic.moqt import DRAFTS
 from laps_sdk.tokens.constants import TOKEN_TYPE_CAT
 from laps_sdk.uri import RelayAddress, parse_address
 from laps_wire.errors import EncodeError, StateError
-from laps_wire.moqt.codepoints import GroupOrder, PropertyTypeD18
+from laps_wire.moqt.codepoints import GroupOrder, PropertyTypeD18, RequestErrorCode
 from laps_wire.moqt.keyvalue import KeyValue, KeyValues
+from laps_wire.moqt.messages import Fetch as FetchMessage
+from laps_wire.moqt.messages import Publish as PublishMessage
 from laps_wire.moqt.messages import RequestOk
+from laps_wire.moqt.messages import Subscribe as SubscribeMessage
+from laps_wire.moqt.messages import TrackStatus as TrackStatusMessage
 from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.properties import DEFAULT_PRIORITY, TrackProperties
-from laps_wire.moqt.session import Event
+from laps_wire.moqt.session import Event, RequestReceived
+from laps_wire.moqt.structures import StandaloneFetch
 from laps_wire.names import FullTrackName, Namespace
 from laps_wire.reports import NAMESPACE
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
     from laps_sdk.quic.memory.network import MemoryNetwork
@@ -69,26 +74,22 @@ _ORDERS = {"ascending": GroupOrder.ASCENDING, "descending": GroupOrder.DESCENDIN
 class Session:
     """A session with a relay; made by :func:`laps_sdk.connect`."""
 
-    __slots__ = ("_aliases", "_announcements", "_hub", "_tracks")
+    __slots__ = ("_aliases", "_announcements", "_published", "_reconnector", "_watchers")
 
     def __init__(self, address: RelayAddress, options: ConnectOptions) -> None:
-        self._hub = Hub(address, options)
+        self._reconnector = Reconnector(address, options, self._request_received)
         self._aliases = itertools.count(1)
-        self._tracks: dict[PublishedTrack, None] = {}
+        self._published: dict[FullTrackName, PublishedTrack] = {}
+        self._watchers: dict[Tracks, None] = {}
         self._announcements: dict[Namespace, Announcement] = {}
 
     # Life
 
     async def __aenter__(self) -> Self:
-        await self._hub.start()
+        await self._reconnector.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         await self._close(drain=error is None)
 
     async def close(self) -> None:
@@ -96,49 +97,49 @@ class Session:
         await self._close(drain=True)
 
     async def _close(self, *, drain: bool) -> None:
-        for track in list(self._tracks):
+        for track in list(self._published.values()):
             track.end_now()
-        await self._hub.close(drain=drain)
+        await self._reconnector.close(drain=drain)
 
     # Getters
 
     @property
     def address(self) -> RelayAddress:
         """Where the relay is; a relay that goes away may say where to go."""
-        return self._hub.address
+        return self._reconnector.address
 
     @property
     def connected(self) -> bool:
         """Whether there is a connection now."""
-        return self._hub.link is not None
+        return self._reconnector.link is not None
 
     @property
     def draft(self) -> str | None:
         """The draft that is spoken now, ``moqt-18`` or ``moqt-16``."""
-        link = self._hub.link
+        link = self._reconnector.link
         return None if link is None else link.draft.alpn
 
     @property
     def relay(self) -> str | None:
         """What the relay says about its software."""
-        link = self._hub.link
+        link = self._reconnector.link
         return None if link is None else link.setup.moqt_implementation
 
     @property
     def reconnects(self) -> int:
         """How many connections followed the first one."""
-        return self._hub.reconnects
+        return self._reconnector.reconnects
 
     @property
     def rtt(self) -> float | None:
         """The smoothed round-trip time in seconds, once there is one."""
-        link = self._hub.link
+        link = self._reconnector.link
         return None if link is None else link.connection.rtt
 
     @property
     def stats(self) -> ConnectionStats | None:
         """Figures of the present connection."""
-        link = self._hub.link
+        link = self._reconnector.link
         return None if link is None else link.connection.stats()
 
     # Publishing
@@ -165,10 +166,10 @@ class Session:
         carry the time at which they were written unless ``timestamps`` is False.
         """
         track_name = to_track(namespace, name)
-        if any(track.name == track_name for track in self._tracks):
+        if track_name in self._published:
             raise StateError(f"{track_name} is published already")
         track = PublishedTrack(
-            self._hub,
+            self._reconnector,
             track_name,
             alias=next(self._aliases),
             announce=announce,
@@ -181,9 +182,9 @@ class Session:
             ),
             ended=self._track_ended,
         )
-        self._tracks[track] = None
+        self._published[track_name] = track
         try:
-            await self._hub.join(track)
+            await self._reconnector.join(track)
             if announce:
                 await self._announce(track_name)
         except BaseException:
@@ -195,14 +196,16 @@ class Session:
         namespace = track.namespace
         announcement = self._announcements.get(namespace)
         if announcement is None:
-            announcement = self._announcements[namespace] = Announcement(self._hub, namespace)
+            announcement = self._announcements[namespace] = Announcement(
+                self._reconnector, namespace
+            )
             announcement.users.add(track)
-            await self._hub.join(announcement)
+            await self._reconnector.join(announcement)
         else:
             announcement.users.add(track)
 
     def _track_ended(self, track: PublishedTrack) -> None:
-        self._tracks.pop(track, None)
+        self._published.pop(track.name, None)
         announcement = self._announcements.get(track.name.namespace)
         # A track that failed before it was announced takes nothing back from the others.
         if announcement is not None and track.name in announcement.users:
@@ -227,7 +230,7 @@ class Session:
         error.
         """
         if interval < 1:
-            raise EncodeError(f"interval {interval}: wants seconds, 1 or more")
+            raise EncodeError(f"interval {interval}: must be 1 second or more")
         told = Playback(uuid.uuid4().hex if playback is None else playback, content)
         name = FullTrackName(to_namespace(namespace), told.session.encode())
         publish = functools.partial(
@@ -278,7 +281,7 @@ class Session:
         even later is given out like any other, and counted in ``late``.
         """
         return Subscription(
-            self._hub,
+            self._reconnector,
             to_track(namespace, name),
             SubscriptionOptions(
                 filter=to_filter(start, end),
@@ -294,6 +297,7 @@ class Session:
                 ),
             ),
             on_gap,
+            self._find_offer,
         )
 
     def fetch(
@@ -310,7 +314,7 @@ class Session:
     ) -> Fetch:
         """Objects of the past, from ``start`` to ``end``: groups, or locations; both included."""
         return Fetch(
-            self._hub,
+            self._reconnector,
             to_track(namespace, name),
             to_location(start),
             fetch_end(end),
@@ -322,7 +326,7 @@ class Session:
 
     def namespaces(self, prefix: NamespaceLike = "") -> Namespaces:
         """News of namespaces that begin with ``prefix``; the empty one is the beginning of all."""
-        return Namespaces(self._hub, to_namespace(prefix))
+        return Namespaces(self._reconnector, to_namespace(prefix))
 
     def tracks(self, prefix: NamespaceLike = "", *, top_n: int | None = None) -> Tracks:
         """News of tracks that are published below ``prefix``.
@@ -330,17 +334,17 @@ class Session:
         With ``top_n`` only of those that rank highest, as far as the relay can tell them by the
         ranking property of their objects. Draft 16; in draft 18 say it to ``connect``.
         """
-        return Tracks(self._hub, to_namespace(prefix), top_n)
+        return Tracks(self._reconnector, to_namespace(prefix), self._watchers, top_n)
 
     async def track_status(
         self, namespace: TrackLike, name: str | bytes | None = None
     ) -> TrackStatus:
         """What a subscription would find."""
         track = to_track(namespace, name)
-        link = await self._hub.soon()
+        link = await self._reconnector.link_in_time()
         what = f"TRACK_STATUS {track}"
         request = await link.ask(what, lambda session: session.track_status(track), _ignore)
-        answer = await request.answered(self._hub.options.timeout)
+        answer = await request.answered(self._reconnector.options.timeout)
         link.forget(request.id)
         if not isinstance(answer, RequestOk):
             raise RequestError(f"{what}: the relay answered {type(answer).__name__}")
@@ -351,6 +355,40 @@ class Session:
             expires=expires / 1000 if expires else None,
             properties=TrackProperties.of(answer.track_properties, link.draft),
         )
+
+    # Requests of the relay
+
+    def _request_received(self, link: Link, event: RequestReceived) -> None:
+        """Let a track answer, or reject the request; ``MoqtPeer.settle`` sends the answer."""
+        session, message = link.peer.session, event.message
+        match message:
+            case SubscribeMessage() | TrackStatusMessage():
+                track = message.track
+            case FetchMessage(target=StandaloneFetch(track=track)):
+                pass
+            case PublishMessage():
+                if not any(one.publish_received(link, event, message) for one in self._watchers):
+                    code = RequestErrorCode.UNINTERESTED
+                    session.reject(event.request_id, code, "nobody asked for it")
+                return
+            case _:
+                code = RequestErrorCode.NOT_SUPPORTED
+                session.reject(event.request_id, code, "this is a client")
+                return
+        published = self._published.get(track)
+        if published is None:
+            code = RequestErrorCode.DOES_NOT_EXIST
+            session.reject(event.request_id, code, "no such track here")
+        else:
+            published.request_received(link, event)
+
+    def _find_offer(self, link: Link, track: FullTrackName) -> Offer | None:
+        """Return the PUBLISH of a track that was accepted on a link; None if there is none."""
+        for watcher in self._watchers:
+            offer = watcher.offer_of(link, track)
+            if offer is not None:
+                return offer
+        return None
 
 
 def _ignore(event: Event) -> None:

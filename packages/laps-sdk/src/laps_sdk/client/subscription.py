@@ -18,7 +18,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from laps_sdk.client.core.names import track_path
 from laps_sdk.client.core.objects import Object, decode_object_extensions, to_object
@@ -30,6 +30,7 @@ from laps_sdk.client.incoming import InStream
 from laps_sdk.client.iteration import ItemIterator, ReceiveQueue
 from laps_sdk.client.link import Link, Offer, Request
 from laps_sdk.client.options import ConnectOptions
+from laps_sdk.client.reconnect import Reconnector
 from laps_sdk.errors import (
     RequestError,
     RequestRefusedError,
@@ -55,9 +56,6 @@ from laps_wire.moqt.session.events import OkMessage
 from laps_wire.moqt.structures import FetchTarget, Location, RelativeJoiningFetch, StandaloneFetch
 from laps_wire.names import FullTrackName
 
-if TYPE_CHECKING:
-    from laps_sdk.client.reconnect import Hub
-
 __all__ = ["Subscription"]
 
 _KEPT_GAPS: Final = 1024
@@ -69,15 +67,15 @@ class Subscription(ItemIterator[Object]):
     __slots__ = (
         "_alias",
         "_backfill",
-        "_done",
         "_fill_from",
+        "_find_offer",
         "_gap_timer",
-        "_hub",
         "_link",
         "_offer",
         "_on_gap",
         "_options",
         "_progress",
+        "_reconnector",
         "_request",
         "_teardown",
         "bytes",
@@ -92,16 +90,18 @@ class Subscription(ItemIterator[Object]):
 
     def __init__(
         self,
-        hub: Hub,
+        reconnector: Reconnector,
         name: FullTrackName,
         options: SubscriptionOptions,
         on_gap: Callable[[Gap], None] | None,
+        find_offer: Callable[[Link, FullTrackName], Offer | None],
     ) -> None:
         super().__init__(ReceiveQueue(options.limits, self._resume))
-        self._hub = hub
+        self._reconnector = reconnector
         self.name = name
         self._options = options
         self._on_gap = on_gap
+        self._find_offer = find_offer
         self.order = options.order or GroupOrder.ASCENDING
         self._progress = Progress(late=options.gap_after)
         self._gap_timer: asyncio.TimerHandle | None = None
@@ -125,7 +125,6 @@ class Subscription(ItemIterator[Object]):
         """The first object that had not come when the present link took the subscription."""
         self._teardown = Teardown(self)
         self._backfill = Backfill(self, f"FETCH {name}", self._progress, options.limits)
-        self._done = False
 
     def __repr__(self) -> str:
         return f"<Subscription {track_path(self.name)}>"
@@ -152,35 +151,32 @@ class Subscription(ItemIterator[Object]):
     # For applications
 
     async def _begin(self) -> None:
-        await self._hub.join(self)
-
-    def _finish(self) -> None:
-        self._stop(None)
+        await self._reconnector.join(self)
 
     # Durable
 
     async def attach(self, link: Link) -> None:
         """Subscribe on a link; see ``Durable``."""
         wanted = self._options.on_link(link.draft, self._progress.largest)
-        offer = self._hub.offer(link, self.name)
+        offer = self._find_offer(link, self.name)
         if offer is not None:
             await self._wake(offer, wanted)
             return
         request, answer = await ask_for_track(
-            self._hub.options,
+            self._reconnector.options,
             link,
             self.name,
             wanted,
             wait=self._options.wait,
-            heard=lambda event: self._heard(link, event),
+            received=lambda event: self._received(link, event),
         )
-        if self._done:
+        if self._ended:
             request.give_up()
         elif self._backfill.active:
             largest = answer.parameters.largest_object
             past = past_of(self.name, self._options, request.id, self._fill_from, largest)
             if past is not None:
-                await self._backfill.run(link, past, self._hub.options.timeout)
+                await self._backfill.run(link, past, self._reconnector.options.timeout)
 
     async def _wake(self, offer: Offer, wanted: Parameters) -> None:
         """The relay has published the track to us already: let its objects come."""
@@ -191,8 +187,8 @@ class Subscription(ItemIterator[Object]):
         )
         self._accepted(link, offer.request_id, answer)
         self._backfill.end()
-        offer.user = lambda event: self._heard(link, event)
-        await wake_offer(offer, wanted, self._hub.options.timeout)
+        offer.user = lambda event: self._received(link, event)
+        await wake_offer(offer, wanted, self._reconnector.options.timeout)
 
     def detach(self, link: Link) -> None:
         """See ``Durable``."""
@@ -206,7 +202,7 @@ class Subscription(ItemIterator[Object]):
 
     def fail(self, error: Exception) -> None:
         """See ``Durable``."""
-        self._stop(error)
+        self._end(error)
 
     def _must_fill(self, largest: Location | None) -> bool:
         if largest is None:
@@ -216,7 +212,7 @@ class Subscription(ItemIterator[Object]):
 
     # What the relay says
 
-    def _heard(self, link: Link, event: Event) -> None:
+    def _received(self, link: Link, event: Event) -> None:
         match event:
             case RequestAccepted(message=SubscribeOk() as answer):
                 self._accepted(link, event.request_id, answer)
@@ -225,7 +221,7 @@ class Subscription(ItemIterator[Object]):
                 # A relay that is being left ends what its publishers take with them.
                 moving = link.goaway is not None and not _is_good(event.message, link)
                 if self._link is link and not moving:
-                    self._teardown.heard(event.message)
+                    self._teardown.publish_done_received(event.message)
             case RequestCancelled():
                 link.forget(event.request_id)
                 words = event.reason or "without a reason"
@@ -282,12 +278,12 @@ class Subscription(ItemIterator[Object]):
 
     def malformed(self, error: RemoteError) -> None:
         """See ``Sink``."""
-        self._stop(RequestError(f"SUBSCRIBE {self.name}: {error}"))
+        self._end(RequestError(f"SUBSCRIBE {self.name}: {error}"))
 
     def take(self, item: MoqObject, received_at: float, *, live: bool) -> None:
         """An object came, live or from the past."""
         link, header = self._link, item.header
-        if self._done or link is None:
+        if self._ended or link is None:
             return
         try:
             opened = decode_object_extensions(item, link.draft)
@@ -350,7 +346,7 @@ class Subscription(ItemIterator[Object]):
         loop = asyncio.get_running_loop()
         for gap in self._progress.take_gaps(loop.time()):
             self.note_gap(gap)
-        if self._gap_timer is None and self._progress.due is not None and not self._done:
+        if self._gap_timer is None and self._progress.due is not None and not self._ended:
             self._gap_timer = loop.call_at(self._progress.due, self._gap_is_due)
 
     def _gap_is_due(self) -> None:
@@ -368,7 +364,7 @@ class Subscription(ItemIterator[Object]):
     @property
     def patience(self) -> float:
         """See ``Teardown``: seconds to wait for the rest of a stream that has begun."""
-        return self._hub.options.timeout
+        return self._reconnector.options.timeout
 
     @property
     def busy(self) -> bool:
@@ -377,7 +373,7 @@ class Subscription(ItemIterator[Object]):
 
     def settle(self) -> None:
         """The end may have come."""
-        if not self._done and not self._backfill.active:
+        if not self._ended and not self._backfill.active:
             self._teardown.settle()
 
     def finish(self) -> None:
@@ -386,17 +382,17 @@ class Subscription(ItemIterator[Object]):
         if last is None or link is None or _is_good(last, link):
             self._progress.finish()
             self.report()
-            self._stop(None)
+            self._end(None)
         else:
             self._over(SubscriptionEndedError(f"SUBSCRIBE {self.name}", last, link.draft))
 
     def _over(self, error: RequestError) -> None:
         """It ended otherwise than with its track: for good, or until there is a publisher again."""
         link, request, alias = self._link, self._request, self._alias
-        if self._done or not self._options.follow or link is None:
+        if self._ended or not self._options.follow or link is None:
             self._progress.finish()
             self.report()
-            self._stop(error)
+            self._end(error)
             return
         self._link = self._request = self._alias = None
         self._backfill.break_off()
@@ -404,17 +400,14 @@ class Subscription(ItemIterator[Object]):
         self._release(link, request, alias)
         self._teardown.restart()
         self._streams_lost()
-        self._hub.again(self)
+        self._reconnector.attach_again(self)
 
     def _streams_lost(self) -> None:
         self._progress.streams_lost()
         self.report()
 
-    def _stop(self, error: Exception | None) -> None:
-        if self._done:
-            return
-        self._done = True
-        self._hub.leave(self)
+    def _finish(self) -> None:
+        self._reconnector.leave(self)
         self._teardown.cancel()
         self._backfill.cancel()
         if self._gap_timer is not None:
@@ -424,7 +417,6 @@ class Subscription(ItemIterator[Object]):
         self._link = self._request = None
         if link is not None:
             self._release(link, request, alias)
-        self._queue.end(error)
 
     def _release(self, link: Link, request: Request | None, alias: int | None) -> None:
         """Want nothing more from a link."""
@@ -605,7 +597,7 @@ async def ask_for_track(
     wanted: Parameters,
     *,
     wait: float,
-    heard: Callable[[Event], None],
+    received: Callable[[Event], None],
 ) -> tuple[Request, OkMessage]:
     """SUBSCRIBE, again and again while there is no publisher and time to wait for one.
 
@@ -616,7 +608,7 @@ async def ask_for_track(
     attempt = 0
     while True:
         request = await link.ask(
-            f"SUBSCRIBE {name}", lambda session: session.subscribe(name, wanted), heard
+            f"SUBSCRIBE {name}", lambda session: session.subscribe(name, wanted), received
         )
         try:
             return request, await request.answered(options.timeout + wait)
@@ -634,13 +626,13 @@ async def wake_offer(offer: Offer, wanted: Parameters, seconds: float) -> None:
     woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     user = offer.user
 
-    def heard(event: Event) -> None:
+    def received(event: Event) -> None:
         if user is not None:
             user(event)
         if isinstance(event, UpdateAccepted | UpdateRejected | Terminated) and not woken.done():
             woken.set_result(None)
 
-    offer.user = heard
+    offer.user = received
     what = replace(wanted, forward=True, group_order=None, rendezvous_timeout=None)
     await offer.link.update(offer.request_id, what)
     # A refusal is followed by the end of the subscription, which says why.
@@ -709,8 +701,8 @@ class Teardown:
         self._open = self._seen = 0
         self.last_word = None
 
-    def heard(self, message: PublishDone) -> None:
-        """The last word."""
+    def publish_done_received(self, message: PublishDone) -> None:
+        """Keep PUBLISH_DONE and finish if everything has arrived."""
         self.last_word = message
         self.settle()
 

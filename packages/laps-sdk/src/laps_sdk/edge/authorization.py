@@ -7,13 +7,14 @@ no tables. The forwarding plane asks nobody: it does what it was told.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
 from laps_wire.moqt.session.tokens import AuthToken
 from laps_wire.names import Namespace
 
-__all__ = ["Action", "Authorizer", "Decision"]
+__all__ = ["Action", "Authorizer", "Decision", "Grant"]
 
 
 class Action(IntEnum):
@@ -41,6 +42,17 @@ class Decision(NamedTuple):
     expires: float | None = None
     """When the grant ends, on the clock of ``now``; live delivery stops then."""
     tenant: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Grant:
+    """Why something is allowed: enough to ask again."""
+
+    action: Action
+    namespace: Namespace | None
+    name: bytes | None
+    tokens: tuple[AuthToken, ...]
+    expires: float | None
 
 
 class Authorizer(Protocol):

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from laps_sdk.edge.settings import SessionInfo
-from laps_sdk.forwarding.interfaces import SubscriptionCounters
+from laps_sdk.forwarding.interfaces import SubscriptionCounters, TrackCounters
 from laps_wire.moqt.session.state import Kind
+from laps_wire.moqt.structures import Location
 from laps_wire.names import FullTrackName, Namespace
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "FetchServed",
     "NamespaceAdded",
     "NamespaceGone",
+    "NamespaceRow",
     "PrefixAdded",
     "PrefixGone",
     "PublisherAdded",
@@ -31,10 +33,13 @@ __all__ = [
     "SessionFaulted",
     "SessionLeaving",
     "SessionOpened",
+    "SessionRow",
     "SubscriberAdded",
     "SubscriberGone",
+    "SubscriptionRow",
     "TrackAdded",
     "TrackRemoved",
+    "TrackRow",
 ]
 
 
@@ -237,3 +242,63 @@ RelayEvent: TypeAlias = (
     | FetchFailed
     | ReportsRefused
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRow:
+    """One session."""
+
+    session: int
+    info: SessionInfo
+    opened: float
+    ready: bool
+    """Whether its SETUP has come."""
+    leaving: bool
+    subscriptions: int
+    publishes: int
+    namespaces: int
+    prefixes: int
+    fetches: int
+    offers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrackRow:
+    """One track."""
+
+    track: FullTrackName
+    number: int
+    live: bool
+    """Whether it has a publisher; if not, it waits for one or only its cache is left."""
+    publishers: tuple[int, ...]
+    subscribers: int
+    waiting: int
+    largest: Location | None
+    rank: int | None
+    counters: TrackCounters
+    network: bool = False
+    """Whether the relay network feeds it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionRow:
+    """One receiver of a track."""
+
+    session: int
+    request_id: int
+    track: FullTrackName
+    pushed: bool
+    established: bool
+    forward: bool
+    priority: int
+    expires: float | None
+    counters: SubscriptionCounters | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceRow:
+    """A namespace that a session publishes."""
+
+    namespace: Namespace
+    session: int
+    expires: float | None

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol, TypeAlias
 
-from laps_sdk.edge.authorization import Action
+from laps_sdk.edge.authorization import Grant
 from laps_sdk.edge.ranges import Span
 from laps_sdk.edge.settings import SessionInfo
 from laps_sdk.forwarding.interfaces import Subscription
@@ -46,7 +46,6 @@ __all__ = [
     "Deposit",
     "FetchJob",
     "FetchLeg",
-    "Grant",
     "Load",
     "Offer",
     "Receiver",
@@ -78,17 +77,6 @@ class Load(Enum):
     PREFIXES = "prefixes"
     FETCHES = "fetches"
     OFFERS = "offers"
-
-
-@dataclass(slots=True, kw_only=True)
-class Grant:
-    """Why something is allowed: enough to ask again."""
-
-    action: Action
-    namespace: Namespace | None
-    name: bytes | None
-    tokens: tuple[AuthToken, ...]
-    expires: float | None
 
 
 class ClientSession(Protocol):
@@ -426,7 +414,7 @@ class Watch:
     forward: bool = True
     ranking: Ranking | None = None
     """For Top-N."""
-    told: dict[Namespace, None] = field(default_factory=dict)
+    sent: dict[Namespace, None] = field(default_factory=dict)
     blocked: dict[FullTrackName, None] = field(default_factory=dict)
     """Tracks of which PUBLISH_BLOCKED was said: they are not published any more."""
     declined: set[int] = field(default_factory=set)

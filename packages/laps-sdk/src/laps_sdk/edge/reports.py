@@ -16,6 +16,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from laps_sdk.edge.admission import Admission
+from laps_sdk.edge.authorization import Grant
+from laps_sdk.edge.records import Client, Deposit, Load
+from laps_sdk.edge.state import Due, State
+from laps_sdk.edge.tracks import DONE_PATIENCE
+from laps_wire.moqt.codepoints import RequestErrorCode
+from laps_wire.moqt.messages import Publish
+from laps_wire.moqt.parameters import Parameters
 from laps_wire.names import Namespace
 from laps_wire.reports import (
     MAX_OBJECT,
@@ -25,7 +33,7 @@ from laps_wire.reports import (
     decode_reports,
 )
 
-__all__ = ["PlayerWindow", "Refused", "ReportDesk", "ReportLimits"]
+__all__ = ["PlaybackReports", "PlayerWindow", "Refused", "ReportLimits", "ReportTracks"]
 
 _SLACK: Final = 30.0
 """Seconds by which a player's sums may run ahead of our clock: its words come late."""
@@ -206,7 +214,7 @@ def _is_behind(last: PlayerReport | None, report: PlayerReport) -> bool:
     return before is not None and report.sequence is not None and report.sequence <= before
 
 
-class ReportDesk:
+class PlaybackReports:
     """Takes the reports of all sessions of an Edge."""
 
     __slots__ = ("_gone", "_players", "_refused", "_taken", "limits")
@@ -296,3 +304,91 @@ class ReportDesk:
         """How many records were taken since the last time."""
         count, self._taken = self._taken, 0
         return count
+
+
+class ReportTracks:
+    """The tracks of players that report to this relay.
+
+    Their namespace is reserved. Whoever publishes a track in it, with the grant that any PUBLISH
+    needs, gives it to this relay and to nobody else: the track is in no table of tracks, nobody can
+    subscribe to it, and the network never hears of it. A relay that takes no reports refuses such a
+    track all the same, so that what a player says of its viewer becomes no track for everybody.
+    """
+
+    __slots__ = ("_admission", "_desk", "_ending", "_state")
+
+    def __init__(self, state: State, admission: Admission, desk: PlaybackReports | None) -> None:
+        self._state = state
+        self._admission = admission
+        self._desk = desk
+        self._ending: dict[int, Deposit] = {}
+        """Behind PUBLISH_DONE, by session."""
+
+    def reserves(self, client: Client, namespace: Namespace) -> bool:
+        """Whether a namespace is for reports; other relays have their own clients."""
+        desk = self._desk
+        return (
+            desk is not None
+            and desk.limits.namespace.is_prefix_of(namespace)
+            and not (client.info.upstream or client.info.peering)
+        )
+
+    def refuse(self, client: Client, request_id: int) -> None:
+        """Something else than a PUBLISH is about the namespace."""
+        reason = "this namespace is for the reports of players"
+        self._state.reject(client, request_id, RequestErrorCode.NOT_SUPPORTED, reason)
+
+    def publish_received(self, now: float, client: Client, message: Publish, grant: Grant) -> None:
+        """Take a PUBLISH that is allowed."""
+        state, desk, request_id = self._state, self._desk, message.request_id
+        if desk is None:
+            raise AssertionError(message)  # nothing is reserved
+        full = self._admission.full(client, Load.PUBLISHES)
+        if full is not None:
+            state.reject(client, request_id, RequestErrorCode.EXCESSIVE_LOAD, full, retry=1.0)
+            return
+        ending = self._ending.get(client.id)
+        if ending is not None:
+            self.gone(now, ending)  # the next playback has begun
+        reason = desk.open(now, client.id)
+        if reason is not None:
+            state.reject(client, request_id, RequestErrorCode.NOT_SUPPORTED, reason)
+            return
+        expires = None if grant.expires is None else max(int((grant.expires - now) * 1000), 1)
+        parameters = Parameters(forward=True, expires=expires)
+        if not state.command(client, client.wire.accept, request_id, parameters):
+            desk.close(now, client.id)
+            return
+        deposit = Deposit(
+            client=client, request_id=request_id, alias=message.track_alias, grant=grant
+        )
+        state.add(deposit, Load.PUBLISHES)
+        self._admission.hold(deposit)
+        state.plane.add_intake(now, client.id, deposit.alias, desk, desk.limits.object_bytes)
+
+    def publish_done_received(self, now: float, deposit: Deposit) -> None:
+        """The player said PUBLISH_DONE; its last words may still be under way."""
+        state = self._state
+        deposit.client.requests.pop(deposit.request_id, None)
+        self._ending[deposit.client.id] = deposit
+        delay = state.settings.done_delay * DONE_PATIENCE
+        state.timers.set((Due.DONE, deposit), now + delay)
+
+    def end(self, now: float, deposit: Deposit, code: int | None) -> None:
+        """End it ourselves."""
+        client = deposit.client
+        self._state.command(client, client.wire.cancel, deposit.request_id, code=code)
+        self.gone(now, deposit)
+
+    def gone(self, now: float, deposit: Deposit) -> None:
+        """It is over."""
+        state, session = self._state, deposit.client.id
+        state.drop(deposit, Load.PUBLISHES)
+        state.plane.remove_intake(session, deposit.alias)
+        self.session_left(now, session)
+
+    def session_left(self, now: float, session: int) -> None:
+        """A session, or its track of reports, is over."""
+        self._ending.pop(session, None)
+        if self._desk is not None:
+            self._desk.close(now, session)

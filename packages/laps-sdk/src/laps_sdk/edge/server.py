@@ -15,24 +15,26 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from socket import socket
-from typing import Final
+from typing import Final, cast
 
-from laps_sdk.edge.port import EdgePort
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.settings import SessionInfo
-from laps_sdk.forwarding.interfaces import ForwardingPlane
+from laps_sdk.forwarding.interfaces import ForwardingPlane, OutStream
 from laps_sdk.quic.admission import AdmissionLimits
-from laps_sdk.quic.base import Connection, EgressLimits, Handler
+from laps_sdk.quic.base import Connection, EgressLimits, Handler, IgnoringHandler
 from laps_sdk.quic.endpoint import Backend, open_endpoint
 from laps_sdk.quic.engine import EngineOptions
+from laps_sdk.quic.events import Closed, Event, StopSending, StreamDropped
 from laps_sdk.quic.memory.network import MemoryNetwork
 from laps_sdk.quic.moqt import DRAFTS, MoqtPeer
-from laps_sdk.quic.turns import Deaf, TurnServer
+from laps_sdk.quic.turns import TurnServer
 from laps_wire.moqt.codepoints import SessionCode
-from laps_wire.moqt.session import SessionLimits
+from laps_wire.moqt.data.types import StreamKind
+from laps_wire.moqt.session import Event as SessionEvent
+from laps_wire.moqt.session import SessionLimits, SetupReceived
 from laps_wire.moqt.setup import SetupOptions
 from laps_wire.moqt.top_n import TOP_N_EXTENSIONS, top_n_options
 from laps_wire.moqt.versions import Draft
@@ -126,7 +128,7 @@ class EdgeServer(TurnServer):
             connection.close(
                 SessionCode.VERSION_NEGOTIATION_FAILED, f"{asked} was offered, we speak {spoken}"
             )
-            return Deaf()
+            return IgnoringHandler()
         number = next(self._serial)
         port = EdgePort(self, number)
         peer = MoqtPeer(
@@ -194,3 +196,93 @@ class EdgeServer(TurnServer):
         """Of both planes."""
         self.relay.handle_timeout(now)
         self.plane.handle_timeout(now)
+
+
+__all__ = [
+    "EdgePort",
+]
+
+
+class EdgePort:
+    """The ``Handler`` of a connection and the ``MoqtApplication`` of its session."""
+
+    __slots__ = ("_owner", "_plane", "_relay", "number", "peer", "setup_timer")
+
+    peer: MoqtPeer
+
+    def __init__(self, owner: EdgeServer, number: int) -> None:
+        self.number = number
+        self.setup_timer: asyncio.TimerHandle | None = None
+        self._owner = owner
+        self._relay = owner.relay
+        self._plane = owner.plane
+
+    # The connection's handler
+
+    def handle_events(self, events: Sequence[Event]) -> None:
+        """A turn: everything in order, then what it brought up elsewhere."""
+        try:
+            self.peer.handle_events(events)
+        finally:
+            self._owner.settle()
+
+    # The session's application
+
+    def session_event(self, peer: MoqtPeer, event: SessionEvent) -> None:
+        """The control plane decides."""
+        if isinstance(event, SetupReceived):
+            self.cancel_timer()
+        self._relay.handle_session_event(peer.connection.now, self.number, event)
+
+    def stream_opened(
+        self, peer: MoqtPeer, stream_id: int, kind: StreamKind, data: bytes, fin: bool
+    ) -> None:
+        """The forwarding plane carries it."""
+        self._plane.stream_opened(peer.connection.now, self.number, stream_id, kind, data, fin)
+
+    def stream_data(self, peer: MoqtPeer, stream_id: int, data: bytes, fin: bool) -> None:
+        """The forwarding plane carries it."""
+        self._plane.stream_data(peer.connection.now, self.number, stream_id, data, fin)
+
+    def stream_reset(self, peer: MoqtPeer, stream_id: int, code: int) -> None:
+        """The forwarding plane mirrors it."""
+        self._plane.stream_reset(peer.connection.now, self.number, stream_id, code)
+
+    def datagram(self, peer: MoqtPeer, data: bytes) -> None:
+        """The forwarding plane carries it."""
+        self._plane.datagram(peer.connection.now, self.number, data)
+
+    def out_stream_stopped(self, peer: MoqtPeer, event: StopSending) -> None:
+        """The receiver wants no more of one stream."""
+        if event.stream is not None:
+            stream = cast("OutStream", event.stream)
+            self._plane.out_stream_gone(peer.connection.now, self.number, stream, 0, stopped=True)
+
+    def out_stream_dropped(self, peer: MoqtPeer, event: StreamDropped) -> None:
+        """The receiver is too slow, or the data too old."""
+        stream = cast("OutStream", event.stream)
+        self._plane.out_stream_gone(
+            peer.connection.now, self.number, stream, event.lost, stopped=False
+        )
+
+    def writable(self, peer: MoqtPeer) -> None:
+        """Nothing waits here: what did not fit was dropped and counted."""
+
+    def closed(self, peer: MoqtPeer, event: Closed) -> None:  # noqa: ARG002 - the interface
+        """The connection is over."""
+        self._owner.forget(self.number)
+
+    # SETUP
+
+    def setup_late(self) -> None:
+        """The client connected and said nothing (moq-transport-16, 3.3)."""
+        self.setup_timer = None
+        self.peer.session.close(SessionCode.CONTROL_MESSAGE_TIMEOUT, "no SETUP arrived in time")
+        self.peer.settle()
+        self._owner.settle()
+
+    def cancel_timer(self) -> None:
+        """SETUP came, or the connection went."""
+        if self.setup_timer is not None:
+            self.setup_timer.cancel()
+            self.setup_timer = None

@@ -208,10 +208,8 @@ class Peers:
         self._now = 0.0
 
     def forwarding_states(self) -> list[ForwardingState]:
-        """Return the subscriber-node sets of each session whose handshake is over."""
-        return [
-            state for peer in self._peers.values() if (state := peer.wire.forwarding) is not None
-        ]
+        """Return the subscriber-node sets of each session, during its handshake too."""
+        return [peer.wire.forwarding for peer in self._peers.values()]
 
     # From the shell
 

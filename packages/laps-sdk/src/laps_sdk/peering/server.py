@@ -26,11 +26,11 @@ from laps_sdk.peering.events import Dial
 from laps_sdk.peering.port import PeerPort
 from laps_sdk.peering.shell import PeerRelay
 from laps_sdk.quic.admission import AdmissionLimits
-from laps_sdk.quic.base import Connection, ConnectionLimits, EgressLimits, Handler
+from laps_sdk.quic.base import Connection, ConnectionLimits, EgressLimits, Handler, IgnoringHandler
 from laps_sdk.quic.endpoint import Backend, Endpoint, open_endpoint
 from laps_sdk.quic.engine import EngineOptions
 from laps_sdk.quic.memory.network import MemoryNetwork
-from laps_sdk.quic.turns import Deaf, TurnServer
+from laps_sdk.quic.turns import TurnServer
 from laps_wire.peering.errors import CloseCode
 from laps_wire.peering.session import CPP_16, LAPS2
 
@@ -139,7 +139,7 @@ class PeerServer(TurnServer):
         asked = "" if dial is None else dial.alpn
         if connection.alpn not in ((asked,) if asked else self.config.alpns):
             connection.close(CloseCode.VERSION_MISMATCH, "no peering protocol in common")
-            return Deaf()
+            return IgnoringHandler()
         number = next(self._serial)
         port = self.ports[number] = PeerPort(self, number, connection, dial)
         port.open()

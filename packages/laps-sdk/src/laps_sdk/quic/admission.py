@@ -1,24 +1,24 @@
-"""Who may begin a connection: checked before any TLS, and cheap to refuse.
+"""Decides who may begin a connection, before TLS and at little cost.
 
 ::
 
-    datagram for no connection that we know
+    datagram of no known connection
       |- not an Initial of at least 1200 bytes ----------------> drop
-      |- a version that we do not speak -----------------------> Version Negotiation
+      |- a version other than 1 -------------------------------> Version Negotiation
       |- too many connections, or too many half-open ----------> drop
-      |- a token of ours, for this address, young enough
+      |- a valid token of ours for this address
       |     |- its prefix has used up its rate ----------------> drop
       |     '--------------------------------------------------> accept, address validated
-      '- no token
+      '- no valid token
             |- Retry is always on, many handshakes are half-open,
             |  or the prefix has used up its rate -------------> Retry
             '--------------------------------------------------> accept
 
-Nothing is kept for a Retry: the token carries what has to be known, under a key of the endpoint.
-Answers go only to datagrams of 1200 bytes or more and are far shorter than those, so that nobody
-can use us to multiply traffic (RFC 9000, 8.1).
+A Retry needs no state: its token carries everything, authenticated with a key of the endpoint.
+Replies go only to datagrams of 1200 bytes or more and are much shorter, so that the endpoint cannot
+amplify traffic (RFC 9000, 8.1).
 
-Pure: time is an argument, the key comes from outside.
+The module has no clock: time is an argument, and the caller passes the key.
 """
 
 from __future__ import annotations
@@ -49,28 +49,28 @@ _RETRY_NONCE: Final = bytes.fromhex("461599d35d632bf2239825bb")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionLimits:
-    """How many strangers an endpoint lets in."""
+    """How many new connections an endpoint admits."""
 
     max_connections: int = 10_000
-    """Connections in all, half-open ones included."""
+    """All connections, half-open ones included."""
     max_half_open: int = 1024
-    """Handshakes under way."""
+    """Handshakes in progress."""
     retry_above: int = 64
-    """Half-open handshakes above which clients must show that their address is theirs."""
+    """Half-open handshakes above which clients must prove their address with a Retry."""
     handshake_timeout: float = 10.0
-    """Seconds after which a handshake is given up."""
+    """Seconds after which an incomplete handshake is dropped."""
     prefix_rate: float = 200.0
-    """New connections a second from one prefix (IPv4 /24, IPv6 /56)."""
+    """New connections per second from one prefix (IPv4 /24, IPv6 /56)."""
     prefix_burst: int = 2000
-    """... and how many at once."""
+    """New connections at once from one prefix."""
     max_prefixes: int = 4096
-    """Prefixes remembered; the one that was quiet longest goes first."""
+    """Prefixes with a counter; the one that was idle longest is forgotten first."""
     token_lifetime: float = 15.0
-    """Seconds in which a client has to come back from a Retry."""
+    """Seconds in which a client must answer a Retry."""
 
 
 class Accept(NamedTuple):
-    """Let it in; the ids are set if the client came back from a Retry."""
+    """Accept the connection; the two last ids are set if the client answered a Retry."""
 
     destination: bytes
     original_destination: bytes | None
@@ -78,20 +78,20 @@ class Accept(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """Send this one datagram and keep nothing."""
+    """Send this datagram and keep no state."""
 
     datagram: bytes
     is_retry: bool
 
 
 class Refusal(NamedTuple):
-    """Drop it; ``reason`` names the counter."""
+    """Drop the datagram; ``reason`` names the counter."""
 
     reason: str
 
 
 class Admission:
-    """The door of one endpoint."""
+    """The admission control of one endpoint."""
 
     __slots__ = ("_always_retry", "_buckets", "_key", "_limits", "_seal")
 
@@ -105,7 +105,7 @@ class Admission:
     def check(
         self, datagram: bytes, address: Address, now: float, *, half_open: int, connections: int
     ) -> Accept | Reply | Refusal:
-        """What to do with a datagram that belongs to no connection."""
+        """Return what to do with a datagram that belongs to no connection."""
         if len(datagram) < _SHORTEST:
             return Refusal("short")
         if datagram[0] & 0x80 == 0:
@@ -153,7 +153,7 @@ class Admission:
         return packet + self._seal.encrypt(_RETRY_NONCE, b"", pseudo)
 
     def _read_token(self, header: _Header, address: Address, now: float) -> bytes | None:
-        """The destination id that the client began with, if the token is ours and fresh."""
+        """Return the first destination id of the client; None if the token is invalid or old."""
         token = header.token
         if len(token) < _STAMP + _MAC:
             return None
@@ -176,7 +176,7 @@ class Admission:
     # Rates
 
     def _take(self, host: str, now: float) -> bool:
-        """Whether the prefix of a host has a connection left, and use it up."""
+        """Use up one connection of the rate of a host's prefix; return whether there was one."""
         limits, buckets = self._limits, self._buckets
         prefix = _prefix(host)
         level, since = buckets.pop(prefix, (float(limits.prefix_burst), now))
@@ -198,7 +198,7 @@ class _Header(NamedTuple):
 
     @classmethod
     def read(cls, datagram: bytes) -> _Header | None:
-        """None if the bytes are no long header. The datagram has at least 1200 bytes."""
+        """Parse a datagram of at least 1200 bytes; return None if it has no long header."""
         version = datagram[1:5]
         at = 6 + datagram[5]
         destination = datagram[6:at]

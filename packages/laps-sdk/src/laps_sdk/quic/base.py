@@ -1,34 +1,36 @@
-"""The transport as everything above it sees it: connections, outgoing streams, handlers.
+"""The transport as its users see it: connections, outgoing streams and handlers.
 
 ::
 
     Endpoint     one UDP socket, many connections; listens, dials, or both (endpoint.py)
        |
-    Connection   one QUIC connection or one WebTransport session on it: the same interface
+    Connection   one QUIC connection, or one WebTransport session on it: the same interface
        |
     OutStream    the sending half of one stream, with its priority and its deadline
 
-In: a connection's :class:`Handler` gets the events of one turn of the loop as one list. Nothing
-is awaited there: a handler must not block, and what it writes goes out at the end of the turn, in
-one flush for each connection.
+Receiving: the :class:`Handler` of a connection gets the events of one turn of the loop as one list.
+A handler must not block. What it writes is sent at the end of the turn, in one flush for each
+connection.
 
-Out: ``write`` never blocks and never fails because of the network. What QUIC does not take at once
-waits in the connection's egress queue, most urgent first. The queue is bounded
-(:class:`EgressLimits`): over its limit the least urgent *droppable* stream is reset with its drop
-code and reported as ``StreamDropped``. Streams that are not droppable (control) are never dropped:
-over their own limit the connection is closed. Writers that would rather wait than lose
-(publishers) look at ``congested`` and wait for ``Writable``.
+Sending: ``write`` never blocks and never fails because of the network. Bytes that QUIC does not
+accept at once wait in the connection's egress queue, the most urgent first. The queue is bounded
+(:class:`EgressLimits`):
 
-Stream ids are QUIC's; on WebTransport they are those of the underlying connection. Bit 0: opened
-by the server; bit 1: unidirectional.
+- Over the limit, the connection resets the least urgent *droppable* stream with its drop code and
+  reports ``StreamDropped``.
+- Other streams (control) are never dropped. Over their own limit, the connection is closed.
+- A writer that must not lose data (a publisher) checks ``congested`` and waits for ``Writable``.
+
+Stream ids are QUIC's. On WebTransport they are the ids of the underlying connection. Bit 0 is set
+if the server opened the stream, bit 1 if the stream is unidirectional.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from laps_sdk.quic.events import Event
 
@@ -41,57 +43,58 @@ __all__ = [
     "ConnectionStats",
     "EgressLimits",
     "Handler",
+    "IgnoringHandler",
     "Listener",
     "OutStream",
 ]
 
 URGENT: Final = 0
-"""The priority of control streams: before all else."""
+"""The priority of control streams, before all other priorities."""
 BACKGROUND: Final = (1 << 63) - 1
 """The least urgent priority."""
 
 Address = tuple[str, int]
-"""Host and port; IPv6 hosts without brackets or scope."""
+"""Host and port; an IPv6 host has no brackets and no scope."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EgressLimits:
-    """How much a connection holds for a peer that does not take it."""
+    """How much a connection queues for a peer that reads too slowly."""
 
     max_bytes: int = 4 * 1024 * 1024
-    """Bytes on droppable streams; over it the least urgent stream is dropped."""
+    """Bytes on droppable streams; above it, the least urgent stream is dropped."""
     max_control_bytes: int = 1024 * 1024
-    """Bytes on other streams; over it the connection is closed."""
+    """Bytes on all other streams; above it, the connection is closed."""
     high_water: int = 512 * 1024
-    """``congested`` becomes true above this."""
+    """Queued bytes above which ``congested`` becomes true."""
     low_water: int = 128 * 1024
-    """... and false again, with ``Writable``, at or below this."""
+    """Queued bytes at which ``congested`` becomes false and ``Writable`` is reported."""
     max_waiting_streams: int = 1024
     """Outgoing unidirectional streams that wait for the peer's permission."""
     max_datagrams: int = 512
-    """Datagrams queued; the oldest goes first."""
+    """Queued datagrams; a full queue drops the oldest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """What a connection lends to its peer."""
+    """What a connection allows its peer."""
 
     max_streams_bidi: int = 128
-    """Bidirectional streams of the peer that may be open at a time."""
+    """Bidirectional streams that the peer may have open at a time."""
     max_streams_uni: int = 1024
-    """Unidirectional streams of the peer that may be open at a time."""
+    """Unidirectional streams that the peer may have open at a time."""
     max_data: int = 16 * 1024 * 1024
-    """Bytes that the peer may send before we have read them, on all streams."""
+    """Bytes that the peer may send on all streams before they are read."""
     max_stream_data: int = 4 * 1024 * 1024
-    """The same on one stream."""
+    """Bytes that the peer may send on one stream before they are read."""
     idle_timeout: float = 30.0
-    """Seconds without a packet after which the connection is over."""
+    """Seconds without a packet after which the connection ends."""
     max_datagram_frame: int = 16383
-    """The longest DATAGRAM frame that we take."""
+    """The longest DATAGRAM frame that the connection accepts."""
 
 
 class ConnectionStats(NamedTuple):
-    """Figures of one connection; None where the backend cannot tell."""
+    """Statistics of one connection; None if the backend does not know a value."""
 
     bytes_sent: int
     bytes_received: int
@@ -99,65 +102,65 @@ class ConnectionStats(NamedTuple):
     packets_received: int
     packets_lost: int | None
     rtt: float | None
-    """Smoothed, in seconds."""
+    """The smoothed round-trip time in seconds."""
     rtt_min: float | None
     congestion_window: int | None
     bytes_in_flight: int | None
     queued_bytes: int
-    """In our egress queue, not yet given to QUIC."""
+    """Bytes in the egress queue that QUIC has not accepted yet."""
     dropped_streams: int
     dropped_bytes: int
     dropped_datagrams: int
 
 
 class OutStream(ABC):
-    """The sending half of a stream. Methods never block; see the module for what is bounded."""
+    """The sending half of a stream. Its methods never block; the module lists the limits."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def stream_id(self) -> int | None:
-        """QUIC's id; None while the stream waits for the peer's permission to be opened."""
+        """QUIC's stream id; None while the stream waits for the peer's permission."""
 
     @property
     @abstractmethod
     def closed(self) -> bool:
-        """Whether nothing more can be written: finished, reset, stopped, dropped, or gone."""
+        """Whether writing has ended: finished, reset, stopped, dropped, or connection closed."""
 
     @property
     @abstractmethod
     def queued(self) -> int:
-        """Bytes written here that QUIC has not taken yet."""
+        """Bytes written to this stream that QUIC has not accepted yet."""
 
     @property
     def unsent(self) -> int:
-        """Bytes written here that have not left in a packet yet, as far as is known."""
+        """Bytes written to this stream that are in no packet yet, as far as the backend knows."""
         return self.queued
 
     @abstractmethod
     def write(self, data: bytes, fin: bool = False) -> None:
-        """Queue bytes; ``fin`` ends the stream behind them.
+        """Queue bytes; ``fin`` ends the stream after them.
 
-        ``data`` is kept by reference, never copied: it must not change. Writing to a closed stream
-        does nothing: that it was closed is (or was) told by an event.
+        The stream keeps ``data`` by reference, so the caller must not change it. Writing to a
+        closed stream does nothing: an event reports the close.
         """
 
     @abstractmethod
     def reset(self, code: int) -> None:
-        """Abandon the stream: what is queued is forgotten. Does nothing if it is closed."""
+        """Reset the stream and forget its queued bytes; does nothing on a closed stream."""
 
     @abstractmethod
     def set_priority(self, priority: int) -> None:
-        """Change how urgent what is queued and what follows is."""
+        """Change the priority of queued and later bytes."""
 
     @abstractmethod
     def set_deadline(self, deadline: float | None) -> None:
-        """Change when what has not been sent is given up; the clock is ``Connection.now``."""
+        """Change when unsent bytes are dropped; the clock is ``Connection.now``."""
 
 
 class Connection(ABC):
-    """One QUIC connection, or one WebTransport session: both look the same."""
+    """One QUIC connection or one WebTransport session, behind the same interface."""
 
     __slots__ = ()
 
@@ -166,12 +169,12 @@ class Connection(ABC):
     @property
     @abstractmethod
     def alpn(self) -> str:
-        """The protocol: QUIC's ALPN, or WebTransport's negotiated protocol ("" if none was)."""
+        """The protocol: QUIC's ALPN or WebTransport's negotiated protocol; "" if there is none."""
 
     @property
     @abstractmethod
     def is_client(self) -> bool:
-        """Whether we dialled."""
+        """Whether this side dialled."""
 
     @property
     @abstractmethod
@@ -181,7 +184,7 @@ class Connection(ABC):
     @property
     @abstractmethod
     def peer_address(self) -> Address:
-        """Where the peer is now; it may move."""
+        """The peer's present address; it changes when the peer migrates."""
 
     @property
     @abstractmethod
@@ -190,59 +193,57 @@ class Connection(ABC):
 
     @property
     def server_key_hash(self) -> bytes:
-        """SHA-256 of the SubjectPublicKeyInfo in the server's certificate, known on both sides.
+        """SHA-256 of the SubjectPublicKeyInfo in the server's certificate; b"" without one.
 
-        What is signed over it cannot be passed on through somebody in between. "" if there is no
-        certificate.
+        Both sides know it. A signature over it cannot be relayed by a third party in between.
         """
         return b""
 
     @property
     @abstractmethod
     def path(self) -> str:
-        """WebTransport: the path with its query. Raw QUIC: ""."""
+        """The path and query of a WebTransport session; "" on raw QUIC."""
 
     @property
     @abstractmethod
     def closed(self) -> bool:
-        """Whether the connection is over or closing."""
+        """Whether the connection has ended or is closing."""
 
     @property
     @abstractmethod
     def congested(self) -> bool:
-        """Whether the egress queue went over its high mark and has not drained since."""
+        """Whether the egress queue exceeded its high mark and has not drained since."""
 
     @property
     @abstractmethod
     def max_datagram_size(self) -> int:
-        """The longest datagram that can be sent now; 0 if the peer takes none."""
+        """The longest datagram that can be sent now; 0 if the peer accepts none."""
 
     @property
     @abstractmethod
     def rtt(self) -> float | None:
-        """The smoothed round-trip time in seconds, once there is one."""
+        """The smoothed round-trip time in seconds; None before it is measured."""
 
     @property
     @abstractmethod
     def now(self) -> float:
-        """The loop's clock, which deadlines are measured on; read once a turn."""
+        """The event loop's clock, read once a turn; deadlines use this clock."""
 
     @abstractmethod
     def stats(self) -> ConnectionStats:
-        """The figures as they stand."""
+        """Return the present statistics."""
 
     def unacknowledged(self) -> frozenset[int]:
-        """Unidirectional streams that were handed to QUIC, their end too, and have not all arrived.
+        """Return unidirectional streams whose end was sent and is not acknowledged yet.
 
-        As far as the backend can tell: nothing where it cannot. All of them are looked at, so ask
-        when it matters.
+        The set is empty if the backend does not know. The call checks every stream, so it is slow.
         """
         return frozenset()
 
     def unacknowledged_bidirectional(self) -> bool:
-        """Whether something of bidirectional streams was handed to QUIC and has not arrived.
+        """Return whether sent bytes of bidirectional streams are not acknowledged yet.
 
-        As far as the backend can tell, too.
+        The result is False if the backend does not know.
         """
         return False
 
@@ -257,28 +258,29 @@ class Connection(ABC):
         drop_code: int = 0,
         deadline: float | None = None,
     ) -> OutStream:
-        """Open a stream to send on; it waits its turn if the peer allows no more yet."""
+        """Open a stream to send on; the stream waits if the peer allows no more yet."""
 
     @abstractmethod
     def open_bidirectional(self, *, priority: int = URGENT) -> OutStream:
-        """Open a stream for both directions; ``stream_id`` is known at once.
+        """Open a stream for both directions; its ``stream_id`` is known at once.
 
-        ``StreamLimitError`` if the peer allows no more: ``StreamsAvailable`` follows when it does.
+        Raises ``StreamLimitError`` if the peer allows no more streams. ``StreamsAvailable`` is
+        reported when the peer allows more.
         """
 
     @abstractmethod
     def reply_stream(self, stream_id: int) -> OutStream:
-        """Our half of a bidirectional stream that the peer opened; the same object each time."""
+        """Return our half of a bidirectional stream of the peer, the same object each time."""
 
     @abstractmethod
     def stop_sending(self, stream_id: int, code: int) -> None:
-        """Ask the peer to abandon its half; data that still arrives is not reported."""
+        """Ask the peer to reset its half; later data of the stream is not reported."""
 
     @abstractmethod
     def pause_reading(self, stream_id: int) -> bool:
-        """Give the peer no more credit on this stream; False if the backend cannot.
+        """Stop extending the peer's flow control on a stream; return False if the backend cannot.
 
-        What it may send already still arrives.
+        Bytes that the peer may already send still arrive.
         """
 
     @abstractmethod
@@ -289,35 +291,42 @@ class Connection(ABC):
 
     @abstractmethod
     def send_datagram(self, data: bytes, deadline: float | None = None) -> bool:
-        """Queue a datagram; False if it is too long for the path, or not taken at all.
+        """Queue a datagram; return False if it is too long for the path or the peer accepts none.
 
-        A queue that is full drops its oldest; a datagram behind its deadline is dropped. Both are
-        counted in ``stats``.
+        A full queue drops its oldest datagram, and a datagram past its deadline is dropped.
+        ``stats`` counts both.
         """
 
     # D. Life
 
     @abstractmethod
     def close(self, code: int = 0, reason: str = "") -> None:
-        """End the connection; ``Closed`` follows. Calling it again does nothing."""
+        """Close the connection; ``Closed`` is reported. A second call does nothing."""
 
 
 class Handler(Protocol):
-    """What stands above a connection."""
+    """The application of a connection.
+
+    ``moqt.MoqtPeer``, the HTTP/3 peers of ``webtransport`` and ``peering.port`` implement it.
+    """
 
     def handle_events(self, events: Sequence[Event]) -> None:
-        """Everything that happened on the connection in this turn, in order.
+        """Handle everything that happened on the connection in this turn, in order.
 
-        An exception closes this connection with INTERNAL_ERROR (0x1) and is logged; no other
-        connection is touched.
+        An exception closes this connection with INTERNAL_ERROR (0x1) and is logged. Other
+        connections are not affected.
         """
 
 
-class Listener(Protocol):
-    """What an endpoint that listens calls for each new connection."""
+class IgnoringHandler:
+    """The handler of a connection that was refused or given up: it ignores all events."""
 
-    def __call__(self, connection: Connection) -> Handler:
-        """Called when the handshake is complete (and the WebTransport request accepted).
+    def handle_events(self, events: Sequence[Event]) -> None:
+        """Ignore the events."""
 
-        ``Connected`` is the first event of the handler that it gives.
-        """
+
+Listener: TypeAlias = Callable[[Connection], Handler]
+"""Returns the handler of a new connection; ``Connected`` is the first event that it gets.
+
+It is called when the handshake is complete and, on WebTransport, the request was accepted.
+"""

@@ -1,7 +1,12 @@
 """A QUIC connection as applications see it: engine, egress and handler joined.
 
-The endpoint drives it; what it needs for that are the public fields. Applications see only what
-:class:`~laps_sdk.quic.base.Connection` has.
+::
+
+    application --open, write, datagram--> QuicTransportConnection --> Egress --> engine
+    handler <--events-- dispatcher <--filter_events-- engine
+
+The dispatcher uses the public attributes to drive the connection. Applications use only the
+interface :class:`~laps_sdk.quic.base.Connection`.
 """
 
 from __future__ import annotations
@@ -33,7 +38,7 @@ from laps_sdk.quic.events import (
 __all__ = ["INTERNAL_ERROR", "QuicTransportConnection"]
 
 INTERNAL_ERROR: Final = 0x1
-"""The error code of a connection that is closed because our own side failed."""
+"""The error code with which a connection is closed after a fault on our side."""
 
 
 class QuicTransportConnection(Connection):
@@ -85,13 +90,13 @@ class QuicTransportConnection(Connection):
         """Makes the handler once the handshake is complete."""
         self.handler: Handler | None = None
         self.deadline = deadline
-        """When a handshake that is not complete is given up."""
+        """When an incomplete handshake is dropped."""
         self.on_outcome: Callable[[Closed | None], None] | None = None
         """Called once for a dialled connection: with None when connected, or with the failure."""
         self.ids: Sequence[bytes] = ()
         """Connection ids under which the endpoint finds this connection."""
         self.first_id = b""
-        """The id that a client chose for us before it had one of ours."""
+        """The id that a client chose for us before it got one of ours."""
         self.dirty = False
         self.close_request: Closed | None = None
         """Our own close; the engine gets it at the end of the turn, after earlier writes."""
@@ -301,7 +306,7 @@ class QuicTransportConnection(Connection):
         return event
 
     def _over(self, stream_id: int) -> None:
-        """Note that the peer's half of a stream is over; forget streams with both halves over."""
+        """Record the end of the peer's half of a stream; forget streams with both halves ended."""
         half_over, replies = self._half_over, self._replies
         if stream_id & 1 != self._is_client:
             return  # our own stream: whoever opened it holds its sending half

@@ -1,4 +1,17 @@
-"""Dialling: names to addresses, one attempt after the other, and errors that say what was tried."""
+"""Dialling: resolve the name, try one address after the other, report what was tried.
+
+::
+
+    connect("relay.example", 4433)
+      --resolve--> [addresses that the socket can reach]
+                     |  for each address: an equal share of the time that is left
+                     v
+                   _Attempt --handshake--> Connection
+                            --HTTP/3-----> WebTransport session
+                     |  all failed
+                     v
+                   ConnectError: every address, and why it failed
+"""
 
 from __future__ import annotations
 
@@ -10,6 +23,7 @@ from typing import Final
 
 from laps_sdk.errors import ConnectError
 from laps_sdk.quic.base import Address, Connection, Handler, Listener
+from laps_sdk.quic.connection import QuicTransportConnection
 from laps_sdk.quic.dispatch import Dispatcher
 from laps_sdk.quic.engine import Engine
 from laps_sdk.quic.events import Closed
@@ -22,13 +36,16 @@ _NO_PROTOCOL: Final = 0x178
 
 
 def show(address: Address) -> str:
-    """An address for people."""
+    """Return an address as text, with brackets around an IPv6 host."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 async def resolve(address: Address, port: DatagramPort) -> list[Address]:
-    """The numeric addresses behind a name that this port can reach."""
+    """Return the numeric addresses of a name that this port can reach.
+
+    Raises ``ConnectError`` if the name is unknown or the port reaches none of the addresses.
+    """
     host, number = address
     try:
         ip_address(host.partition("%")[0])
@@ -63,7 +80,10 @@ async def dial(
     webtransport_path: str | None,
     limit: float,
 ) -> Connection:
-    """Connect to the first address that answers; see :meth:`Endpoint.connect`."""
+    """Connect to the first address that answers; see :meth:`Endpoint.connect`.
+
+    Raises ``ConnectError`` if no address does so within ``limit`` seconds.
+    """
     loop = asyncio.get_running_loop()
     end = loop.time() + limit
     targets = await resolve(address, port)
@@ -90,7 +110,7 @@ async def dial(
 
 
 def _name(address: Address) -> str | None:
-    """The name to ask for: addresses are not sent as server names (RFC 6066, 3)."""
+    """Return the server name to send; None for an address (RFC 6066, 3)."""
     try:
         ip_address(address[0].partition("%")[0])
     except ValueError:
@@ -99,7 +119,7 @@ def _name(address: Address) -> str | None:
 
 
 def _ascii(address: Address) -> str:
-    """The name as the DNS and TLS have it; one that can be nobody's is told like any failure."""
+    """Return the name in ASCII, as DNS and TLS use it; raise ``ConnectError`` if it has none."""
     try:
         return address[0].encode("idna").decode("ascii")
     except UnicodeError as error:
@@ -125,17 +145,17 @@ class _Attempt:
         self._target = target
         self._server_name = server_name
         self._alpn = alpn
-        self._connection: Connection | None = None
+        self._connection: QuicTransportConnection | None = None
         self._done = False
 
     async def raw(self, listener: Listener) -> Connection:
-        """A connection of the protocols themselves."""
+        """Return a QUIC connection with one of the protocols."""
         connection = await self._handshake(listener, self._alpn)
         self._done = True
         return connection
 
     async def webtransport(self, listener: Listener, path: str, authority: str) -> Connection:
-        """A session on a connection of HTTP/3."""
+        """Return a WebTransport session on an HTTP/3 connection."""
         from laps_sdk.quic.webtransport.client import H3Client, dial_h3  # noqa: PLC0415
 
         made: list[H3Client] = []
@@ -176,9 +196,9 @@ class _Attempt:
         return connection
 
     def end(self) -> None:
-        """Close what nobody waits for any more."""
+        """Close the connection if the attempt did not succeed."""
         if not self._done and self._connection is not None:
-            self._dispatcher.give_up(self._connection)  # type: ignore[arg-type]  # it made it
+            self._dispatcher.give_up(self._connection)
 
 
 def _explain(event: Closed, alpn: Sequence[str]) -> str:

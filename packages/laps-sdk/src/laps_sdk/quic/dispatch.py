@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
 
 from laps_sdk.quic.admission import Accept, Admission, Reply
-from laps_sdk.quic.base import Address, EgressLimits, Handler, Listener
+from laps_sdk.quic.base import Address, EgressLimits, Handler, IgnoringHandler, Listener
 from laps_sdk.quic.connection import INTERNAL_ERROR, QuicTransportConnection
 from laps_sdk.quic.engine import Burst, Engine, EngineConnection
 from laps_sdk.quic.events import Closed, Event
@@ -31,10 +31,10 @@ __all__ = ["Dispatcher", "Inboxes"]
 _log = logging.getLogger("laps_sdk.quic")
 
 _SLACK: Final = 1e-6
-"""Loops may call a little early: what is due within this time is due."""
+"""Seconds: loops may call a little early, so timers within this time are due."""
 
 _ID_LENGTH: Final = 8
-"""The length of our connection ids: short headers do not say it, so all engines use this one."""
+"""The length of our connection ids; short headers do not carry it, so all engines use it."""
 
 _Found = QuicTransportConnection | None
 _Run = tuple[QuicTransportConnection, list[bytes]]
@@ -43,7 +43,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Dispatcher:
-    """Everything of an endpoint that runs in turns of the loop."""
+    """The part of an endpoint that runs in turns of the loop."""
 
     def __init__(
         self,
@@ -83,11 +83,11 @@ class Dispatcher:
     # A. For connections
 
     def clock(self) -> float:
-        """The loop's time, read once a turn."""
+        """Return the loop's time, read once a turn."""
         return self._loop.time() if self._now is None else self._now
 
     def _wake(self, connection: QuicTransportConnection) -> None:
-        """Flush a connection at the end of this turn, or of one that begins soon."""
+        """Flush a connection at the end of this turn, or in a turn that begins soon."""
         self._dirty.append(connection)
         if self._now is None:
             self._turn_soon()
@@ -100,7 +100,7 @@ class Dispatcher:
         listener: Listener,
         outcome: Callable[[Closed | None], None],
     ) -> QuicTransportConnection:
-        """Take up a connection that the engine has begun."""
+        """Add a connection that the engine has begun."""
         connection = self._add(engine, listener, is_client=True, deadline=None)
         connection.on_outcome = outcome
         self._touch(connection)
@@ -108,7 +108,7 @@ class Dispatcher:
         return connection
 
     def give_up(self, connection: QuicTransportConnection) -> None:
-        """Close a dialled connection whose outcome nobody waits for, and report nothing."""
+        """Close a dialled connection without reporting its outcome."""
         connection.on_outcome = None
         connection.handler = IgnoringHandler()
         connection.close()
@@ -161,7 +161,7 @@ class Dispatcher:
             self._enqueue(connection, [connection.end(_gone())])
 
     def _settled(self, connection: QuicTransportConnection) -> None:
-        """Note that a handshake has ended, with success or without."""
+        """Record the end of a handshake, successful or not."""
         if connection.deadline is not None:
             connection.deadline = None
             self.half_open -= 1
@@ -447,7 +447,7 @@ class Routes:
         self._table: dict[bytes, QuicTransportConnection] = {}
 
     def sync(self, connection: QuicTransportConnection) -> None:
-        """Take over the ids that a connection's engine has now; cheap if they did not change."""
+        """Take the present ids of a connection's engine; cheap if they did not change."""
         ids, known = connection.engine.connection_ids, connection.ids
         if ids is known or ids == known:
             return
@@ -459,10 +459,10 @@ class Routes:
         connection.ids = ids
 
     def begin(self, connection: QuicTransportConnection, first_id: bytes) -> None:
-        """Take the id that a client chose for us.
+        """Add the id that a client chose for us.
 
-        It stays as long as the connection: late copies of the client's first packet must not begin
-        another one.
+        The id stays as long as the connection, so that late copies of the client's first packet do
+        not begin another connection.
         """
         connection.first_id = first_id
         self._table[first_id] = connection
@@ -517,11 +517,12 @@ class Routes:
 
 
 class Inboxes(Generic[K]):
-    """Events on their way to the handlers: in order for each connection, fairly between them.
+    """Events for the handlers: in order for each connection, fairly between connections.
 
     One connection gets at most ``quota`` events in a round. The rest waits for the next round, so
     that a busy publisher cannot starve the others. A connection with more than ``limit`` waiting
-    events is *full*: the dispatcher then drops its packets, and its peer sees loss and slows down.
+    events is *full*: the dispatcher then drops its packets, and its peer detects loss and slows
+    down.
     """
 
     __slots__ = ("_limit", "_quota", "_waiting")
@@ -558,13 +559,6 @@ class Inboxes(Generic[K]):
                 del events[quota:]
             found.append((owner, events))
         return found
-
-
-class IgnoringHandler:
-    """The handler of a connection that was given up."""
-
-    def handle_events(self, events: Sequence[Event]) -> None:
-        """Ignore the events."""
 
 
 def _gone() -> Closed:

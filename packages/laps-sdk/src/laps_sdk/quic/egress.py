@@ -1,7 +1,7 @@
-"""What one connection still has to send: bounded, most urgent first, with deadlines.
+"""The egress queue of one connection: bounded, the most urgent stream first, with deadlines.
 
-The engine (QUIC) is given only about what it can put into packets now; everything else waits here,
-so that priority decides as late as possible::
+The engine (QUIC) gets only about as much as it can put into packets now. The rest waits in the
+queue, so that priorities take effect as late as possible::
 
     applications --write--> [ straight through | queue ] --pump--> engine --flush--> packets
                               budget > 0         budget = 0          send_window, backlog
@@ -13,18 +13,19 @@ so that priority decides as late as possible::
                 ready     may be given to the engine, most urgent first
                 stalled   the engine holds enough of it already (stream flow control)
 
-``budget`` is what the engine would still take in this turn; -1 means that it was flushed since and
-has to be asked again. While the budget is positive nothing waits, so a write that fits is handed on
-without touching a queue. All else goes through ``submit`` and leaves with the turn's ``pump``.
+``budget`` is the number of bytes that the engine still accepts in this turn. -1 means that the
+engine was flushed since, so that the budget must be measured again. While the budget is positive,
+no stream is queued, and a write that fits goes straight to the engine. All other writes go through
+``submit`` and leave with the turn's ``pump``.
 
 - :class:`Egress` owns the three lines, the datagram queue, the deadlines and the send window.
 - :class:`EgressStream` is the sending half of one stream, the ``OutStream`` of applications.
 - :class:`Line` holds streams in order of urgency.
-- :class:`Deadlines` finds streams whose deadline passed while they waited.
-- :class:`DatagramQueue` holds datagrams that wait; a full queue drops the oldest.
-- :class:`SendWindow` measures what the engine would take now.
+- :class:`Deadlines` finds queued streams whose deadline has passed.
+- :class:`DatagramQueue` holds queued datagrams; a full queue drops the oldest.
+- :class:`SendWindow` measures how much the engine accepts now.
 
-Pure: no clock, no loop. ``clock`` and ``wake`` come from the dispatcher.
+The module has no clock and no loop: the dispatcher passes ``clock`` and ``wake``.
 """
 
 from __future__ import annotations
@@ -55,14 +56,15 @@ ALLOWANCE: Final = 32 * 1024
 
 _FIRST: Final = -(1 << 63)
 _QUANTUM: Final = 16 * 1024
-"""What a stream is given before the next one of the same urgency has its turn."""
+"""Bytes that a stream may send before the next stream of the same urgency has its turn."""
 _PACKET: Final = 1200
-"""A piece is never shorter than a packet for want of window: slivers cost more than they help."""
+"""The least size of a piece that a small window cuts off; smaller pieces cost too much."""
 _STUCK_AFTER: Final = 0.1
-"""Seconds after which backlog that does not move although there is window is not counted."""
+"""Seconds without progress, despite a window, after which backlog is not counted."""
 _STUCK_LIMIT: Final = 256 * 1024
-"""... and how much of it at most: an engine that does not tell the connection's flow control
-must not be filled without end."""
+"""The most backlog that is not counted. It bounds what an engine gets that does not report the
+connection's flow control.
+"""
 
 
 class Egress:
@@ -116,7 +118,7 @@ class Egress:
         self.dirty = False
         self.shut = False
         self.overrun = ""
-        """Why the connection has to be closed; "" while it has not."""
+        """Why the connection must be closed; "" as long as it need not be."""
         self.ready, self.stalled, self.waiting = Line(), Line(), Line()
         self._streams: dict[int, EgressStream] = {}
         self.datagrams = DatagramQueue(engine, limits.max_datagrams)
@@ -135,40 +137,40 @@ class Egress:
 
     @property
     def queued_bytes(self) -> int:
-        """What waits here."""
+        """Bytes of streams and datagrams in the queue."""
         return self._kept_bytes + self._spare_bytes + self.datagrams.size
 
     @property
     def congested(self) -> bool:
-        """Over the high mark and not yet back below the low one."""
+        """Whether the queue exceeded its high mark and has not drained to its low mark since."""
         return self._congested
 
     @property
     def has_events(self) -> bool:
-        """Whether :meth:`take_events` has something."""
+        """Whether :meth:`take_events` returns any."""
         return bool(self._events)
 
     def take_events(self) -> list[Event]:
-        """What happened here since the last call."""
+        """Return the events since the last call."""
         events = self._events
         if events:
             self._events = []
         return events
 
     def next_timer(self) -> float | None:
-        """When :meth:`pump` has something to do even if nothing else happens."""
+        """Return when to call :meth:`pump` even if nothing else happens."""
         deadline, recheck = self._deadlines.next(), self._window.recheck
         if deadline is None or recheck is None:
             return recheck if deadline is None else deadline
         return min(deadline, recheck)
 
     def tick(self) -> int:
-        """A number that grows: who came first."""
+        """Return a number that grows with each call; it orders streams by arrival."""
         self._ticks += 1
         return self._ticks
 
     def wake(self) -> None:
-        """Ask for a pump and a flush at the end of the turn."""
+        """Request a pump and a flush at the end of the turn."""
         if not self.dirty and not self.shut:
             self.dirty = True
             self._wake()
@@ -178,7 +180,7 @@ class Egress:
     def open_unidirectional(
         self, *, priority: int, droppable: bool, drop_code: int, deadline: float | None
     ) -> EgressStream:
-        """A new stream, which waits if the peer allows no more yet."""
+        """Return a new stream; the stream waits if the peer allows no more yet."""
         stream = EgressStream(
             self,
             None,
@@ -202,7 +204,10 @@ class Egress:
         return stream
 
     def open_bidirectional(self, *, priority: int) -> EgressStream:
-        """A new stream for both directions; ``StreamLimitError`` if the peer allows no more."""
+        """Return a new stream for both directions.
+
+        Raises ``StreamLimitError`` if the peer allows no more streams.
+        """
         if not self.shut and self._engine.streams_left(False) <= 0:
             self._asked_bidi = True
             self._quiet = False
@@ -216,18 +221,18 @@ class Egress:
         return self.adopt(self._engine.open_stream(False), priority)
 
     def adopt(self, stream_id: int, priority: int = URGENT) -> EgressStream:
-        """The sending half of a stream that exists already."""
+        """Return the sending half of a stream that exists already."""
         stream = EgressStream(self, stream_id, priority=priority)
         stream.closed = self.shut
         self._streams[stream_id] = stream
         return stream
 
     def stream(self, stream_id: int) -> EgressStream | None:
-        """The stream with an id, while it is open."""
+        """Return the open stream with this id, or None."""
         return self._streams.get(stream_id)
 
     def submit(self, stream: EgressStream, data: bytes, fin: bool) -> None:
-        """The slower way of a write: behind what waits, or in small steps."""
+        """Take a write that cannot go straight through: give it in small pieces, or queue it."""
         size = len(data)
         deadline = stream.deadline
         if deadline is not None and deadline <= self.clock():
@@ -264,19 +269,19 @@ class Egress:
         self.wake()
 
     def finished(self, stream: EgressStream) -> None:
-        """All of a stream, its FIN too, was handed to the engine."""
+        """Forget a stream after the engine got all of it, FIN included."""
         stream.closed = True
         stream.ended = False
         self._streams.pop(stream.sid, None)
 
     def abandon(self, stream: EgressStream, code: int) -> None:
-        """Reset a stream and forget what it has queued."""
+        """Reset a stream and forget its queued bytes."""
         if self._forget(stream) and not self.shut:
             self._engine.reset(stream.sid, code)
             self.wake()
 
     def stopped(self, stream_id: int, code: int) -> None:
-        """The peer wants no more of a stream: answer with a reset, as RFC 9000, 3.5 asks."""
+        """Answer the peer's STOP_SENDING with a reset, as RFC 9000, 3.5 requires."""
         stream = self._streams.get(stream_id)
         if stream is not None:
             self._forget(stream)
@@ -294,7 +299,7 @@ class Egress:
     # C. Datagrams
 
     def send_datagram(self, data: bytes, deadline: float | None) -> bool:
-        """Queue a datagram; False if the peer or the path does not take one of this length."""
+        """Queue a datagram; return False if the peer or the path rejects its length."""
         size = len(data)
         if self.shut or size > self._engine.max_datagram_size:
             return False
@@ -317,7 +322,7 @@ class Egress:
     # D. Turns
 
     def pump(self, now: float) -> None:
-        """Give the engine what it can send now; before every flush."""
+        """Give the engine what it can send now; called before every flush."""
         self.dirty = False
         if self._quiet:
             return
@@ -351,11 +356,11 @@ class Egress:
         self._note_congestion()
 
     def flushed(self) -> None:
-        """The engine was flushed: what it takes now has to be asked anew."""
+        """Note that the engine was flushed, so that the budget is measured again."""
         self.budget = -1
 
     def close(self) -> None:
-        """The connection is over: nothing is sent any more."""
+        """Drop everything: the connection has ended."""
         self.shut = True
         for line in (self.ready, self.stalled, self.waiting):
             for stream in line.streams():
@@ -463,7 +468,7 @@ class Egress:
         self.wake()
 
     def _forget(self, stream: EgressStream) -> bool:
-        """Take a stream out of everything; whether QUIC knows of it."""
+        """Remove a stream from all queues; return whether QUIC has opened it."""
         if stream.place is not None:
             stream.place.remove(stream)
         if stream.queued:
@@ -488,7 +493,7 @@ class Egress:
 
 
 class EgressStream(OutStream):
-    """One stream's queue. The attributes are the egress's; applications use the methods."""
+    """The queue of one stream. The attributes belong to the egress, the methods to applications."""
 
     __slots__ = (
         "allowance",
@@ -568,7 +573,7 @@ class EgressStream(OutStream):
         egress.submit(self, data, fin)
 
     def reset(self, code: int) -> None:
-        """See :meth:`OutStream.reset`; also takes back a FIN that has not been handed to QUIC."""
+        """See :meth:`OutStream.reset`; also cancels a FIN that QUIC has not accepted yet."""
         if not self.closed or self.ended:
             self.egress.abandon(self, code)
 
@@ -589,7 +594,7 @@ class EgressStream(OutStream):
             self.egress.deadline_changed(self)
 
     def take(self, room: int) -> bytes:
-        """At most ``room`` bytes from the front of what is queued; small chunks are joined."""
+        """Return at most ``room`` bytes from the front of the queue; small chunks are joined."""
         chunks = self.chunks
         if not chunks:
             return b""
@@ -617,10 +622,10 @@ _Key = tuple[int, int, EgressStream]
 
 
 class Line:
-    """Streams in order of urgency; those that may be dropped stand apart from those kept.
+    """Streams in order of urgency; droppable streams are in a list of their own.
 
-    Sorted lists: both ends are needed (send the most urgent, drop the least urgent), and moving a
-    few thousand pointers is cheaper than keeping two heaps in step.
+    The lists are sorted, because both ends are needed: the most urgent stream is sent, the least
+    urgent is dropped. Moving a few thousand pointers is cheaper than keeping two heaps consistent.
     """
 
     __slots__ = ("kept", "spare")
@@ -637,13 +642,13 @@ class Line:
         return bool(self.kept or self.spare)
 
     def add(self, stream: EgressStream, tick: int) -> None:
-        """Put a stream into the line, behind those that are as urgent."""
+        """Insert a stream after those that are as urgent."""
         stream.key = key = (-stream.priority, -tick, stream)
         stream.place = self
         insort(self.spare if stream.droppable else self.kept, key)
 
     def remove(self, stream: EgressStream) -> None:
-        """Take a stream out; it must stand here."""
+        """Remove a stream, which must be in this line."""
         side = self.spare if stream.droppable else self.kept
         if side[-1][2] is stream:
             side.pop()
@@ -652,7 +657,7 @@ class Line:
         stream.place = None
 
     def urgent(self) -> EgressStream | None:
-        """The most urgent stream."""
+        """Return the most urgent stream; None if the line is empty."""
         kept, spare = self.kept, self.spare
         if not kept:
             return spare[-1][2] if spare else None
@@ -661,7 +666,7 @@ class Line:
         return spare[-1][2]
 
     def expendable(self) -> EgressStream | None:
-        """The least urgent stream that may be dropped; of equals, the one that waits longest."""
+        """Return the least urgent droppable stream; of equals, the one that waits longest."""
         spare = self.spare
         if not spare:
             return None
@@ -669,7 +674,7 @@ class Line:
         return spare[bisect_left(spare, (rank + 1, _FIRST, stream)) - 1][2]
 
     def streams(self) -> list[EgressStream]:
-        """All of them, the most urgent first."""
+        """Return all streams, the most urgent first."""
         return [key[2] for key in sorted(self.kept + self.spare, reverse=True)]
 
 
@@ -689,7 +694,7 @@ class Deadlines:
         return len(self._heap)
 
     def watch(self, stream: EgressStream, waiting: int) -> None:
-        """Add a stream with a deadline; ``waiting`` streams stand in lines now."""
+        """Add a stream with a deadline; ``waiting`` is how many streams are in lines now."""
         heap = self._heap
         if len(heap) > 2 * waiting + 64:  # most are of streams that left long ago
             heap[:] = [entry for entry in heap if _holds(entry)]
@@ -699,14 +704,14 @@ class Deadlines:
             heappush(heap, (stream.deadline, self._count, stream))
 
     def next(self) -> float | None:
-        """The earliest deadline of a stream that still waits."""
+        """Return the earliest deadline of a stream that still waits; None if there is none."""
         heap = self._heap
         while heap and not _holds(heap[0]):
             heappop(heap)
         return heap[0][0] if heap else None
 
     def passed(self, now: float) -> list[EgressStream]:
-        """Those that still wait and are late, the earliest deadline first."""
+        """Return the waiting streams whose deadline has passed, the earliest first."""
         heap = self._heap
         found: dict[EgressStream, None] = {}  # one that came back to a deadline is there twice
         while heap and heap[0][0] <= now:
@@ -716,7 +721,7 @@ class Deadlines:
         return list(found)
 
     def clear(self) -> None:
-        """Forget them all."""
+        """Forget all streams."""
         self._heap.clear()
 
 
@@ -726,7 +731,7 @@ def _holds(entry: tuple[float, int, EgressStream]) -> bool:
 
 
 class DatagramQueue:
-    """The queue of one connection, and the count of what it dropped."""
+    """The queued datagrams of one connection, and the count of dropped ones."""
 
     __slots__ = ("_engine", "_limit", "_queue", "dropped", "size")
 
@@ -735,14 +740,14 @@ class DatagramQueue:
         self._limit = limit
         self._queue: deque[tuple[bytes, float | None]] = deque()
         self.size = 0
-        """Bytes in it."""
+        """Bytes in the queue."""
         self.dropped = 0
 
     def __bool__(self) -> bool:
         return bool(self._queue)
 
     def put(self, data: bytes, deadline: float | None) -> None:
-        """Add one; if there are too many the oldest is dropped."""
+        """Add a datagram; a full queue drops its oldest."""
         self._queue.append((data, deadline))
         self.size += len(data)
         if len(self._queue) > self._limit:
@@ -750,9 +755,9 @@ class DatagramQueue:
             self.dropped += 1
 
     def give(self, now: float) -> int:
-        """Hand the oldest to the engine, or drop it if it is late or the path has shrunk.
+        """Give the oldest datagram to the engine, or drop it if it is late or too long by now.
 
-        Gives the bytes that were handed over.
+        Returns the bytes that the engine got.
         """
         data, deadline = self._queue.popleft()
         size = len(data)
@@ -764,15 +769,15 @@ class DatagramQueue:
         return size
 
     def clear(self) -> None:
-        """Forget them all."""
+        """Forget all datagrams."""
         self._queue.clear()
         self.size = 0
 
 
 class SendWindow:
-    """Asks one engine, and sees backlog that no flush can move.
+    """Measures how much an engine accepts, and finds backlog that no flush can move.
 
-    Streams that the peer gives no credit hold such backlog; it must not keep the others waiting.
+    A stream without flow-control credit holds such backlog. It must not delay other streams.
     """
 
     __slots__ = ("_engine", "_seen", "_since", "_stuck", "recheck", "stalled")
@@ -780,14 +785,14 @@ class SendWindow:
     def __init__(self, engine: EngineConnection) -> None:
         self._engine = engine
         self.stalled = 0
-        """Backlog of streams that are known to wait for their own credit."""
+        """Backlog of streams that wait for their own flow-control credit."""
         self.recheck: float | None = None
-        """When to measure again although nothing else happens: backlog may turn out stuck."""
+        """When to measure again although nothing else happens, because backlog may be stuck."""
         self._stuck = self._seen = 0
         self._since = 0.0
 
     def measure(self, now: float | None = None) -> int:
-        """Bytes that may be given; with ``now``, also look whether backlog is stuck."""
+        """Return the bytes that the engine accepts; with ``now``, also check for stuck backlog."""
         engine = self._engine
         window = engine.send_window()
         backlog = engine.total_backlog() - self.stalled
@@ -807,9 +812,9 @@ class SendWindow:
         return max(0, window - (backlog - self._stuck))
 
     def blocked(self, now: float) -> None:
-        """All that could be given was given, and more waits: look again even if nothing happens.
+        """Schedule a measurement, because more is queued than the engine accepted.
 
-        What was given last may be what no flush can move: then no acknowledgement comes for it.
+        The bytes given last may be stuck: then no acknowledgement arrives to trigger a measurement.
         """
         if self.recheck is None:
             self.recheck = now + _STUCK_AFTER

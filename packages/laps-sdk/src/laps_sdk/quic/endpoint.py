@@ -1,4 +1,13 @@
-"""Opening an endpoint: the socket, the engine and the dispatcher put together."""
+"""Endpoints: a UDP socket, an engine and a dispatcher put together.
+
+::
+
+    open_endpoint(backend, options, listener)
+        |--> UdpPort or MemoryPort
+        |--> Engine: aioquic, aioquic-stock, qh3 or memory; loaded when it is needed
+        |--> listener, and WebTransport in front of it for connections with ALPN h3
+        '--> Endpoint --> Dispatcher (one turn of the loop), Admission (new connections)
+"""
 
 from __future__ import annotations
 
@@ -22,7 +31,7 @@ from laps_wire.errors import StateError
 __all__ = ["Backend", "Endpoint", "open_endpoint"]
 
 Backend: TypeAlias = Literal["aioquic", "aioquic-stock", "qh3", "memory"]
-"""What ``--transport`` takes: aioquic with our fast path or without, qh3, or none at all."""
+"""The values of ``--transport``: aioquic with or without our fast path, qh3, or memory."""
 
 HTTP3: Final = "h3"
 
@@ -40,11 +49,14 @@ async def open_endpoint(
     sock: socket | None = None,
     webtransport: bool = True,
 ) -> Endpoint:
-    """Open a UDP socket that dials and, with a ``listener``, takes connections.
+    """Open a UDP socket that dials and, with a ``listener``, accepts connections.
 
-    ``options.alpn`` are the protocols that the listener takes; with ``webtransport`` they are also
-    served over HTTP/3 (ALPN ``h3``). ``sock`` is a bound UDP socket to use instead of host and
-    port. The backend ``memory`` needs the ``network`` that its endpoints share.
+    ``options.alpn`` are the protocols of the listener. With ``webtransport`` they are also served
+    over HTTP/3 (ALPN ``h3``). ``sock`` is a bound UDP socket to use instead of host and port. The
+    backend ``memory`` needs the ``network`` that its endpoints share.
+
+    Raises ``StateError`` for options that do not fit together, ``CertificateError`` for bad files,
+    and ``TransportError`` if the address cannot be bound.
     """
     if listener is not None and backend != "memory" and options.tls.certificate is None:
         raise StateError(
@@ -92,7 +104,7 @@ def _make_engine(backend: Backend, options: EngineOptions) -> Engine:
 
 
 def _with_http3(listener: Listener, protocols: Sequence[str]) -> Listener:
-    """Send connections of ALPN h3 through WebTransport to the same listener."""
+    """Return a listener that serves connections with ALPN h3 through WebTransport."""
 
     def choose(connection: Connection) -> Handler:
         if connection.alpn != HTTP3:
@@ -138,17 +150,17 @@ class Endpoint:
 
     @property
     def connections(self) -> int:
-        """How many connections there are, half-open ones included."""
+        """How many connections exist, half-open ones included."""
         return len(self._dispatcher.connections)
 
     @property
     def half_open(self) -> int:
-        """Handshakes of clients that are under way."""
+        """Handshakes of clients in progress."""
         return self._dispatcher.half_open
 
     @property
     def refused(self) -> dict[str, int]:
-        """Datagrams that got no connection, by reason; "retry" and "version" were answered."""
+        """Datagrams without a connection, by reason; "retry" and "version" were answered."""
         return dict(self._dispatcher.refused)
 
     async def connect(
@@ -163,9 +175,10 @@ class Endpoint:
     ) -> Connection:
         """Dial ``address`` and return the connection.
 
-        Raises ``ConnectError`` with what was tried and why it failed. With ``webtransport_path``
-        (e.g. ``/moq``) a WebTransport session is opened over HTTP/3, and ``alpn`` are the protocols
-        offered in ``wt-available-protocols``.
+        With ``webtransport_path`` (e.g. ``/moq``) the endpoint opens a WebTransport session over
+        HTTP/3, and ``alpn`` are the protocols offered in ``wt-available-protocols``.
+
+        Raises ``ConnectError`` with every address that was tried and why it failed.
         """
         if self._closed:
             raise ConnectError("the endpoint is closed")
@@ -182,14 +195,14 @@ class Endpoint:
         )
 
     def reload_certificate(self) -> None:
-        """Read certificate and key again: new connections get them.
+        """Read certificate and key again, for new connections.
 
-        Raises what is wrong with them, and then the old ones stay.
+        Raises ``CertificateError`` if the files are bad; the old ones then stay in use.
         """
         self._engine.reload_certificate()
 
     async def close(self, code: int = 0, reason: str = "") -> None:
-        """Close all connections, send the closes, then close the socket; once is enough."""
+        """Close all connections, send the closes, and close the socket; callable repeatedly."""
         if not self._closed:
             self._closed = True
             self._dispatcher.stop(code, reason)

@@ -1,15 +1,16 @@
-"""The border between our shell and a QUIC library: what a backend has to bring.
+"""The interface between the endpoint and a QUIC library: what a backend implements.
 
 An :class:`Engine` is one library set up for one endpoint; it makes the :class:`EngineConnection`s.
-Neither touches a socket or a clock. The endpoint owns both and drives them::
+Neither uses a socket or a clock. The endpoint owns both and drives the connections::
 
     socket --recvmsg--> feed(datagrams) --> events() --> egress, handler
                                                              |
     socket <--sendmsg-- flush(now) <---- write / datagram <--+        one flush a turn
                         next_timer / on_timer                         one timer heap
 
-Events are those of :mod:`laps_sdk.quic.events` but ``StreamDropped`` and ``Writable``, which
-the egress above makes. ``StreamsAvailable`` means here: look at ``streams_left`` again.
+An engine reports the events of :mod:`laps_sdk.quic.events` except ``StreamDropped`` and
+``Writable``, which the egress adds. ``StreamsAvailable`` of an engine means that ``streams_left``
+has changed.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ class Burst(NamedTuple):
     """Datagrams for one address, in the order in which they must go out."""
 
     datagrams: list[bytes]
-    """All but the last of a run have ``segment_size`` bytes, so that GSO can send them at once."""
+    """All but the last of a run have the same size, so that GSO can send them in one call."""
     address: Address
 
 
 class EngineStats(NamedTuple):
-    """What the library knows; None where it does not."""
+    """Statistics of the library; None if the library does not provide a value."""
 
     packets_lost: int | None
     rtt: float | None
@@ -52,69 +53,76 @@ class EngineStats(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """Certificates, as paths; read by :mod:`laps_sdk.quic.tls`."""
+    """Paths of certificates; :mod:`laps_sdk.quic.tls` reads the files."""
 
     certificate: str | None = None
-    """PEM chain of a server."""
+    """The PEM chain of a server."""
     private_key: str | None = None
     ca_file: str | None = None
-    """What a client trusts instead of the system's authorities."""
+    """The authorities that a client trusts instead of the system's."""
     pinned_sha256: frozenset[bytes] = frozenset()
-    """SHA-256 of leaf certificates that a client trusts whatever their chain says, as a browser
-    does with ``serverCertificateHashes``."""
+    """SHA-256 of leaf certificates that a client trusts whatever their chain is, like
+    ``serverCertificateHashes`` in a browser.
+    """
     verify: bool = True
-    """False: take any certificate. For tests; the CLI calls it ``--insecure``."""
+    """False accepts any certificate. For tests; the CLI option is ``--insecure``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOptions:
-    """How an endpoint wants its connections."""
+    """The set-up of an endpoint and its connections."""
 
     alpn: tuple[str, ...] = ()
-    """What a server takes, in its order of preference."""
+    """The protocols that a server accepts, in its order of preference."""
     tls: Tls = field(default_factory=Tls)
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     datagram_size: int = 1452
-    """The UDP payload to grow to when the path takes it; connections begin at 1200."""
+    """The largest UDP payload to probe for; connections begin at 1200 bytes."""
     qlog_dir: str | None = None
     qlog_sample: float = 1.0
-    """The share of connections that get a qlog file, chosen by their id."""
+    """The share of connections that get a qlog file, chosen by their connection id."""
 
 
 class EngineConnection(Protocol):
-    """One connection of a library. Calls on finished streams or closed connections do nothing."""
+    """One connection of an engine: ``LibraryConnection`` or ``MemoryConnection``.
+
+    Calls on finished streams and on closed connections do nothing.
+    """
 
     # From the endpoint
 
     @abstractmethod
     def feed(self, datagrams: Sequence[bytes], address: Address, now: float) -> None:
-        """UDP payloads arrived, in order, from one address."""
+        """Process UDP payloads that arrived in this order from one address."""
 
     @abstractmethod
     def events(self) -> list[Event]:
-        """What happened; taken once. Adjacent ``StreamData`` of one stream may be joined."""
+        """Return the events since the last call.
+
+        Adjacent ``StreamData`` of one stream may be joined.
+        """
 
     @abstractmethod
     def flush(self, now: float) -> list[Burst]:
-        """What must be sent now, within congestion and pacing limits."""
+        """Return the datagrams to send now, within congestion and pacing limits."""
 
     @abstractmethod
     def next_timer(self) -> float | None:
-        """When ``on_timer`` wants to be called; may be in the past."""
+        """Return when to call ``on_timer``, possibly a time in the past; None for never."""
 
     @abstractmethod
     def on_timer(self, now: float) -> None:
-        """The time of ``next_timer`` has come."""
+        """Handle the timers that are due."""
 
     @property
     @abstractmethod
     def connection_ids(self) -> Sequence[bytes]:
-        """Connection ids under which the peer may send to us now."""
+        """Connection ids that the peer may send to now."""
 
     @property
     @abstractmethod
     def terminated(self) -> bool:
-        """Whether it is over, draining included: the endpoint forgets it."""
+        """Whether the connection has ended, draining included; the endpoint then forgets it."""
 
     # Getters
 
@@ -126,12 +134,12 @@ class EngineConnection(Protocol):
     @property
     @abstractmethod
     def alpn(self) -> str:
-        """The negotiated protocol, "" before."""
+        """The negotiated protocol; "" before the handshake is complete."""
 
     @property
     @abstractmethod
     def server_name(self) -> str:
-        """SNI, "" if none."""
+        """The server name of TLS (SNI); "" if there is none."""
 
     @property
     def server_key_hash(self) -> bytes:
@@ -141,87 +149,90 @@ class EngineConnection(Protocol):
     @property
     @abstractmethod
     def peer_address(self) -> Address:
-        """The validated address that we send to."""
+        """The validated address that packets are sent to."""
 
     @property
     @abstractmethod
     def max_datagram_size(self) -> int:
-        """The longest DATAGRAM payload that the peer and the path take now; 0 if none."""
+        """The longest DATAGRAM payload that peer and path accept now; 0 if none."""
 
     @abstractmethod
     def stats(self) -> EngineStats:
-        """The library's figures."""
+        """Return the library's statistics."""
 
     # Sending
 
     @abstractmethod
     def streams_left(self, unidirectional: bool) -> int:
-        """How many more streams of this kind the peer allows."""
+        """Return how many more streams of this kind the peer allows."""
 
     @abstractmethod
     def open_stream(self, unidirectional: bool) -> int:
-        """The id of a new stream; only if ``streams_left`` allows it."""
+        """Open a stream and return its id; call it only if ``streams_left`` allows it."""
 
     @abstractmethod
     def write(self, stream_id: int, data: bytes, fin: bool) -> None:
-        """Hand bytes to the library. The egress sees to it that ``backlog`` stays small."""
+        """Pass bytes to the library. The egress keeps ``backlog`` small."""
 
     @abstractmethod
     def backlog(self, stream_id: int) -> int:
-        """Bytes of one stream that the library holds and has not put into a packet yet."""
+        """Return the bytes of one stream that the library holds and has put into no packet yet."""
 
     @abstractmethod
     def total_backlog(self) -> int:
-        """The same over all streams and datagrams."""
+        """Return the bytes of all streams and datagrams that are in no packet yet."""
 
     def unacknowledged(self) -> frozenset[int]:
-        """See :meth:`Connection.unacknowledged`; nothing if the library does not tell."""
+        """See :meth:`Connection.unacknowledged`; empty if the library does not know."""
         return frozenset()
 
     def unacknowledged_bidirectional(self) -> bool:
-        """Whether bytes of bidirectional streams wait for acknowledgement; False if unknown."""
+        """Return whether bytes of bidirectional streams are unacknowledged; False if unknown."""
         return False
 
     @abstractmethod
     def send_window(self) -> int:
-        """About how many bytes the library would put into packets now.
+        """Return about how many bytes the library would put into packets now.
 
-        Congestion window and connection flow control, less what is in flight. 0: giving it more
-        only grows ``backlog``.
+        This is the congestion window and the connection's flow control, less the bytes in flight.
+        At 0, writing more only makes ``backlog`` longer.
         """
 
     @abstractmethod
     def datagram(self, data: bytes) -> None:
-        """Hand over a datagram of at most ``max_datagram_size``."""
+        """Pass a datagram of at most ``max_datagram_size`` bytes to the library."""
 
     @abstractmethod
     def reset(self, stream_id: int, code: int) -> None:
-        """RESET_STREAM."""
+        """Send RESET_STREAM."""
 
     @abstractmethod
     def stop(self, stream_id: int, code: int) -> None:
-        """STOP_SENDING."""
+        """Send STOP_SENDING."""
 
     @abstractmethod
     def set_reading(self, stream_id: int, on: bool) -> bool:
-        """Whether to give more flow-control credit on a stream; False if the library cannot."""
+        """Extend the peer's flow control on a stream, or stop extending it.
+
+        Returns False if the library cannot stop it.
+        """
 
     @abstractmethod
     def close(self, code: int, reason: str, *, application: bool = True) -> None:
-        """CONNECTION_CLOSE."""
+        """Send CONNECTION_CLOSE."""
 
 
 class Engine(Protocol):
-    """A QUIC library, set up for one endpoint."""
+    """A QUIC library set up for one endpoint: ``LibraryEngine`` or ``MemoryEngine``."""
 
     name: str
-    """What ``--transport`` calls it."""
+    """The name of the backend in ``--transport``."""
 
     @abstractmethod
     def dial(
         self, address: Address, *, alpn: Sequence[str], server_name: str | None, now: float
     ) -> EngineConnection:
-        """Begin a connection; ``flush`` gives its first packet."""
+        """Begin a connection; ``flush`` returns its first packet."""
 
     @abstractmethod
     def accept(
@@ -233,7 +244,7 @@ class Engine(Protocol):
         retry_source: bytes | None,
         now: float,
     ) -> EngineConnection:
-        """Begin a server's connection for an Initial, which is then fed like any other datagram.
+        """Begin a server's connection for an Initial packet, which the caller then feeds to it.
 
         The two ids are set if the client came back from a Retry that
         :mod:`laps_sdk.quic.admission` sent and checked.
@@ -242,8 +253,11 @@ class Engine(Protocol):
     @property
     @abstractmethod
     def needs_retry(self) -> bool:
-        """Whether every client must be sent a Retry (qh3: its amplification limit is wrong)."""
+        """Whether every client must get a Retry (qh3: its amplification limit is wrong)."""
 
     @abstractmethod
     def reload_certificate(self) -> None:
-        """Read certificate and key again, for new connections; raises if they are bad."""
+        """Read certificate and key again, for new connections.
+
+        Raises ``CertificateError`` if the files are bad.
+        """

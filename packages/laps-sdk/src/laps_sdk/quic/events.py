@@ -1,6 +1,6 @@
-"""What a connection tells: the events that backends make and handlers get.
+"""The events of a connection: backends make them, handlers get them.
 
-They are plain slotted tuples: one is made for every chunk that arrives.
+Events are named tuples, because one is made for every chunk that arrives.
 
 ::
 
@@ -30,24 +30,25 @@ __all__ = [
 
 
 class Connected(NamedTuple):
-    """The handshake is complete: streams and datagrams may be sent. Always the first event."""
+    """The handshake is complete and data may be sent. This is always the first event."""
 
     alpn: str
 
 
 class Closed(NamedTuple):
-    """The connection is over; always the last event."""
+    """The connection has ended. This is always the last event."""
 
     code: int
     reason: str
     by_peer: bool
     application: bool
-    """Whether ``code`` is the application's; False: a transport error of QUIC, or an idle
-    timeout, which has code 0 and says so in ``reason``."""
+    """Whether ``code`` is the application's. False: a transport error of QUIC, or an idle timeout,
+    which has code 0 and a ``reason`` that names it.
+    """
 
 
 class StreamData(NamedTuple):
-    """Bytes arrived on a stream, in order. The first of a stream also opens it."""
+    """Bytes arrived on a stream, in order. The first event of a stream also opens the stream."""
 
     stream_id: int
     data: bytes
@@ -55,23 +56,24 @@ class StreamData(NamedTuple):
 
 
 class StreamReset(NamedTuple):
-    """The peer abandoned its half of a stream (RESET_STREAM)."""
+    """The peer reset its half of a stream (RESET_STREAM)."""
 
     stream_id: int
     code: int
 
 
 class StopSending(NamedTuple):
-    """The peer wants no more on our half of a stream.
+    """The peer stopped reading our half of a stream (STOP_SENDING).
 
-    The transport has already reset it with the same code and dropped what was queued.
+    The transport has already reset the stream with the same code and dropped its queue.
     """
 
     stream_id: int
     code: int
     stream: object | None = None
-    """The :class:`~laps_sdk.quic.base.OutStream`: engines leave it None, the connection above
-    them fills it in."""
+    """The :class:`~laps_sdk.quic.base.OutStream`; engines leave it None and the connection above
+    them fills it in.
+    """
 
 
 class DatagramReceived(NamedTuple):
@@ -81,24 +83,24 @@ class DatagramReceived(NamedTuple):
 
 
 class DropReason(Enum):
-    """Why the transport gave up data that it was asked to send."""
+    """Why the transport dropped data that it was asked to send."""
 
     EXPIRED = "expired"
-    """The deadline passed before all of it was handed to QUIC."""
+    """The deadline passed before QUIC had accepted all data."""
     OVERFLOW = "overflow"
-    """The connection's queue was full and this was the least urgent."""
+    """The connection's queue was full and this stream was the least urgent."""
     BLOCKED = "blocked"
-    """The peer allows no more streams and too many wait already."""
+    """The peer allows no more streams and too many streams wait already."""
 
 
 class StreamDropped(NamedTuple):
-    """The egress gave up an outgoing stream: it was reset with its drop code."""
+    """The egress dropped an outgoing stream and reset it with its drop code."""
 
     stream: object
     """The :class:`~laps_sdk.quic.base.OutStream`."""
     reason: DropReason
     lost: int
-    """Bytes that were queued and will not be sent."""
+    """Queued bytes that will not be sent."""
 
 
 class StreamsAvailable(NamedTuple):
@@ -106,7 +108,7 @@ class StreamsAvailable(NamedTuple):
 
 
 class Writable(NamedTuple):
-    """The queue has drained below its low mark after it was over its high mark."""
+    """The egress queue exceeded its high mark and has drained to its low mark since."""
 
 
 Event: TypeAlias = (

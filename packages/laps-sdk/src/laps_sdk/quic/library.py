@@ -21,9 +21,10 @@ arrives (RFC 9000, 10.2.1). A peer that lost the close packet need not wait for 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
-from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from cryptography import x509
 
@@ -40,7 +41,7 @@ from laps_sdk.quic.events import (
     StreamReset,
     StreamsAvailable,
 )
-from laps_sdk.quic.qlog import QlogWriter, TraceFactory
+from laps_sdk.quic.qlog import MAX_EVENTS, QlogWriter, Trace, TraceFactory
 from laps_sdk.quic.tls import (
     CertificateError,
     ServerCertificate,
@@ -57,14 +58,16 @@ __all__ = [
     "LibraryEngine",
     "LibraryQuic",
     "Setup",
+    "bounded_traces",
     "bursts_of",
     "explain",
     "long_header_ids",
+    "missing_names",
     "watch_handshake",
 ]
 
 CONNECTION_ID_LENGTH: Final = 8
-"""Bytes of each connection id that we issue, also in a Retry: short headers do not carry it."""
+"""Bytes of each connection id that we issue, also in a Retry; short headers lack it."""
 DATAGRAM_FRAME_OVERHEAD: Final = 3
 """Bytes of a DATAGRAM frame before its data: type and a two-byte length (RFC 9221, 4)."""
 _MAX_ACK_DELAY: Final = 0.025
@@ -87,7 +90,10 @@ _ABOUT_CERTIFICATES: Final = frozenset({42, 43, 44, 45, 46, 48})
 
 
 class LibraryQuic(Protocol):
-    """The methods that our subclasses of both libraries' connections have."""
+    """The methods that our subclasses of both libraries' connections have.
+
+    They are ``aioquic.compat.Tuned`` and ``qh3.compat.Guarded``.
+    """
 
     host_cid: bytes
     client_server_name: str
@@ -141,7 +147,7 @@ class LibraryQuic(Protocol):
 
 
 class Setup(NamedTuple):
-    """What is known about a connection when it begins."""
+    """The known facts of a connection when it begins."""
 
     is_client: bool
     alpn: tuple[str, ...]
@@ -173,6 +179,30 @@ def bursts_of(datagrams: list[tuple[bytes, Address]]) -> list[Burst]:
 Q = TypeVar("Q", bound=LibraryQuic)
 
 
+def missing_names(names: Mapping[str, Sequence[str]], samples: Mapping[str, object]) -> list[str]:
+    """Return the private names, as ``Class.name``, that an installed library lacks.
+
+    ``names`` lists the names for each class, ``samples`` holds an instance of each class.
+    """
+    return [
+        f"{owner}.{name}"
+        for owner, wanted in names.items()
+        for name in wanted
+        if not hasattr(samples[owner], name)
+    ]
+
+
+def bounded_traces(trace_class: Callable[..., Any]) -> TraceFactory:
+    """Return a factory of a library's qlog traces that keep only their newest events."""
+
+    def begin(is_client: bool, odcid: bytes) -> Trace:
+        trace = trace_class(is_client=is_client, odcid=odcid)
+        trace._events = deque(maxlen=MAX_EVENTS)
+        return cast("Trace", trace)
+
+    return begin
+
+
 class LibraryEngine(ABC, Generic[Q]):
     """An :class:`~laps_sdk.quic.engine.Engine` of either library: set-up, certificates, qlog.
 
@@ -182,7 +212,8 @@ class LibraryEngine(ABC, Generic[Q]):
     name: str
     needs_retry = False
 
-    def __init__(self, options: EngineOptions, trace_factory: TraceFactory) -> None:
+    def __init__(self, options: EngineOptions, trace_class: Callable[..., Any]) -> None:
+        """``trace_class`` is the library's class of qlog traces."""
         self._options = options
         self._verify_mode, self._authorities = read_trust(options.tls)
         self._key_hash = b""
@@ -190,7 +221,8 @@ class LibraryEngine(ABC, Generic[Q]):
         """The library's configuration of servers; None without a certificate."""
         self.qlog: QlogWriter | None = None
         if options.qlog_dir is not None:
-            self.qlog = QlogWriter(options.qlog_dir, options.qlog_sample, trace_factory)
+            traces = bounded_traces(trace_class)
+            self.qlog = QlogWriter(options.qlog_dir, options.qlog_sample, traces)
         if options.tls.certificate is not None:
             self.reload_certificate()
 

@@ -1,4 +1,4 @@
-"""A MoQT session on a connection: what relay and client share.
+"""A MoQT session on a connection, as relay and client share it.
 
 ::
 
@@ -7,7 +7,7 @@
                               '<--- actions of the session (streams, bytes, close)
 
 One :class:`MoqtPeer` belongs to one connection. It owns the sans-IO session, carries out its
-actions, and hands everything that is not control to its :class:`MoqtApplication`.
+actions, and passes data streams and datagrams to its :class:`MoqtApplication`.
 """
 
 from __future__ import annotations
@@ -52,48 +52,51 @@ from laps_wire.moqt.versions import Draft
 __all__ = ["DRAFTS", "MoqtApplication", "MoqtPeer"]
 
 DRAFTS: Final = (Draft.D18.alpn, Draft.D16.alpn)
-"""The ALPNs (and WebTransport protocols) that we speak, in our order of preference."""
+"""The supported ALPNs and WebTransport protocols, in our order of preference."""
 
 
 StreamAction: TypeAlias = OpenStream | SendData | ResetStream | StopAction
-"""What a session asks for on one stream."""
+"""An action of a session on one stream."""
 
 
 class MoqtApplication(Protocol):
-    """What stands above a MoQT session. Calls come in the order in which things happened."""
+    """The application of a MoQT session: ``client.link``, ``edge.port``, or ``testing``.
+
+    Calls come in the order in which things happened.
+    """
 
     def session_event(self, peer: MoqtPeer, event: SessionEvent) -> None:
-        """Something happened in the session; never ``DataStreamOpened``."""
+        """Handle an event of the session; it is never ``DataStreamOpened``."""
 
     def stream_opened(
         self, peer: MoqtPeer, stream_id: int, kind: StreamKind, data: bytes, fin: bool
     ) -> None:
-        """The peer began a data stream; ``data`` is all of it so far."""
+        """Handle a new data stream of the peer; ``data`` is all of it so far."""
 
     def stream_data(self, peer: MoqtPeer, stream_id: int, data: bytes, fin: bool) -> None:
-        """More of a data stream."""
+        """Handle more bytes of a data stream."""
 
     def stream_reset(self, peer: MoqtPeer, stream_id: int, code: int) -> None:
-        """A data stream was abandoned by the peer."""
+        """Handle the peer's reset of a data stream."""
 
     def datagram(self, peer: MoqtPeer, data: bytes) -> None:
-        """A datagram arrived."""
+        """Handle a datagram."""
 
     def out_stream_stopped(self, peer: MoqtPeer, event: StopSending) -> None:
-        """The peer wants no more of a data stream of ours; it was reset."""
+        """Handle the peer's STOP_SENDING on our data stream, which was reset."""
 
     def out_stream_dropped(self, peer: MoqtPeer, event: StreamDropped) -> None:
-        """The egress gave up a data stream of ours."""
+        """Handle a data stream of ours that the egress dropped."""
 
     def writable(self, peer: MoqtPeer) -> None:
-        """The connection is not congested any more."""
+        """Handle the end of congestion on the connection."""
 
     def closed(self, peer: MoqtPeer, event: Closed) -> None:
-        """The connection is over; the last call. ``Terminated`` came before it."""
+        """Handle the end of the connection, after ``Terminated``; this is the last call."""
 
 
 class MoqtPeer:
-    """One MoQT session on one connection: a ``Handler``."""
+    """The ``Handler`` of a connection that carries one MoQT session."""
 
     __slots__ = (
         "_application",
@@ -136,7 +139,7 @@ class MoqtPeer:
     # From the connection
 
     def handle_events(self, events: Sequence[Event]) -> None:
-        """Take what happened in a turn; see :class:`~laps_sdk.quic.base.Handler`."""
+        """Handle the events of a turn; see :class:`~laps_sdk.quic.base.Handler`."""
         application = self._application
         data_in = self._data_in
         for event in events:
@@ -186,13 +189,13 @@ class MoqtPeer:
                 raise AssertionError(event)
 
     def _is_control(self, stream_id: int) -> bool:
-        """Whether a stream is the session's: bidirectional, or the control stream of draft 18."""
+        """Return whether a stream is the session's: bidirectional, or draft 18's control stream."""
         return not stream_id & 2 or any(s.stream_id == stream_id for s in self._out.values())
 
     # To the connection
 
     def settle(self) -> None:
-        """Carry out what the session wants; call it after every command to ``session``."""
+        """Carry out the session's actions; call it after every command to ``session``."""
         session, application = self.session, self._application
         while True:
             for action in session.poll_transmit():
@@ -261,7 +264,7 @@ class MoqtPeer:
     # For applications
 
     def stop_data(self, stream_id: int, code: int) -> None:
-        """Refuse the rest of a data stream of the peer."""
+        """Send STOP_SENDING for a data stream of the peer."""
         if stream_id in self._data_in:
             self._data_in.discard(stream_id)
         self.connection.stop_sending(stream_id, code)

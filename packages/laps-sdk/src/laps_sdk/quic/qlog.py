@@ -1,23 +1,26 @@
-"""qlog files: one for each sampled connection, written when it ends.
+"""qlog files: one for each sampled connection, written when the connection ends.
 
-Both libraries ask their configuration's logger for a trace when a connection begins and hand it
-back when it ends. :class:`QlogWriter` is that logger. A connection that is not sampled gets no
-trace, and the library then records nothing for it.
+Both libraries ask the logger in their configuration for a trace when a connection begins, and hand
+the trace back when the connection ends. :class:`QlogWriter` is that logger::
+
+    library --start_trace--> QlogWriter --sampled?--> trace, or None: nothing is recorded
+    library --end_trace----> QlogWriter --> <first destination id>_<role>.qlog
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 from laps_wire.errors import LocalError
 
 __all__ = ["MAX_EVENTS", "QlogError", "QlogWriter", "Trace", "TraceFactory"]
 
 MAX_EVENTS: Final = 100_000
-"""Events that one trace keeps; of a longer connection the newest."""
+"""The most events that one trace keeps; a longer connection keeps its newest ones."""
 _QLOG_VERSION: Final = "0.3"
 
 
@@ -26,17 +29,14 @@ class QlogError(LocalError, ValueError):
 
 
 class Trace(Protocol):
-    """A trace of either library."""
+    """A trace of one connection: ``QuicLoggerTrace`` of aioquic, or that of qh3."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The trace as qlog's JSON has it."""
+        """Return the trace as a JSON object of qlog."""
 
 
-class TraceFactory(Protocol):
-    """What makes a trace of a library."""
-
-    def __call__(self, *, is_client: bool, odcid: bytes) -> Trace:
-        """Begin a trace for the connection whose first destination id this is."""
+TraceFactory: TypeAlias = Callable[[bool, bytes], Trace]
+"""Begins a trace; called with ``is_client`` and the connection's first destination id."""
 
 
 class QlogWriter:
@@ -52,7 +52,7 @@ class QlogWriter:
         self._threshold = int(sample * 2**64)
         self.written = 0
         self.failed = 0
-        """Traces that could not be written; ``last_error`` says why."""
+        """Traces that could not be written; ``last_error`` has the last reason."""
         self.last_error = ""
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
@@ -65,18 +65,18 @@ class QlogWriter:
             ) from error
 
     def sampled(self, odcid: bytes) -> bool:
-        """Whether a connection gets a file; both of its ends choose the same."""
+        """Return whether a connection gets a file; both of its ends choose alike."""
         # A client picks its first destination id, so it is hashed: it cannot pick a file too.
         return int.from_bytes(hashlib.sha256(odcid).digest()[:8]) < self._threshold
 
     # Called by the libraries.
 
     def start_trace(self, is_client: bool, odcid: bytes) -> Trace | None:
-        """Begin a trace, or not."""
-        return self._factory(is_client=is_client, odcid=odcid) if self.sampled(odcid) else None
+        """Begin a trace; return None if the connection is not sampled."""
+        return self._factory(is_client, odcid) if self.sampled(odcid) else None
 
     def end_trace(self, trace: Trace) -> None:
-        """Write a trace. A full disk must not end other connections: it is counted."""
+        """Write a trace. A failed write is counted, so that it ends no other connection."""
         content = trace.to_dict()
         name = f"{content['common_fields']['ODCID']}_{content['vantage_point']['type']}.qlog"
         document = {"qlog_format": "JSON", "qlog_version": _QLOG_VERSION, "traces": [content]}

@@ -1,9 +1,16 @@
-"""Certificates: read and checked before a QUIC library sees them, made for development, pinned.
+"""Certificates: read and checked before a QUIC library gets them, made for development, and pinned.
 
-The libraries tell little about a bad file, and only when the first client comes. So everything is
-read here first, and an error says which file, what is wrong with it and what would be right.
+::
 
-Session tickets and 0-RTT stay off in all backends: what is sent in 0-RTT can be replayed.
+    Tls (paths) --read_server_certificate--> ServerCertificate --> engine of a server
+                --read_trust---------------> verify mode, authorities --> engine of a client
+    names ------> dev_certificate ---------> DevCertificate: self-signed, with its hash
+    handshake --> pin_refusal -------------> "" or why the certificate is not pinned
+
+The libraries report a bad file only when the first client connects, and without details. This
+module reads every file first. Its errors name the file, the fault and the remedy.
+
+All backends keep session tickets and 0-RTT off, because 0-RTT data can be replayed.
 """
 
 from __future__ import annotations
@@ -21,6 +28,7 @@ from typing import Final, TypeAlias
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from laps_sdk.quic.engine import Tls
@@ -41,7 +49,7 @@ __all__ = [
 ]
 
 MAX_PINNED_DAYS: Final = 14
-"""Browsers take a certificate by its hash only if it lives no longer (W3C WebTransport, 9.3)."""
+"""Browsers accept a hash only of a certificate valid no longer (W3C WebTransport, 9.3)."""
 _CLOCK_SKEW: Final = timedelta(hours=1)
 _PEM_CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 
@@ -49,36 +57,40 @@ PrivateKey: TypeAlias = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519
 
 
 class CertificateError(LocalError, ValueError):
-    """A certificate, a key or a list of authorities that cannot be used."""
+    """A certificate, a key or a list of authorities is unusable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerCertificate:
-    """What a server shows: checked, and in the forms that the libraries want."""
+    """A server's certificate, checked, in the forms that the libraries need."""
 
     leaf: x509.Certificate
     chain: tuple[x509.Certificate, ...]
-    """What follows the leaf."""
+    """The certificates after the leaf."""
     key: PrivateKey
     certificate_pem: bytes
-    """Leaf and chain."""
+    """The leaf and its chain."""
     key_pem: bytes
-    """PKCS #8, not encrypted."""
+    """PKCS #8 without encryption."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevCertificate:
-    """A certificate that signs itself, for development."""
+    """A self-signed certificate for development."""
 
     certificate_pem: bytes
     key_pem: bytes
     sha256: bytes
-    """For ``serverCertificateHashes`` in a browser, and for ``Tls.pinned_sha256``."""
+    """The value for ``serverCertificateHashes`` in a browser and for ``Tls.pinned_sha256``."""
     not_after: datetime
 
 
 def read_server_certificate(tls: Tls, *, now: datetime | None = None) -> ServerCertificate:
-    """Read and check certificate and key of a server; the key may be in the certificate's file."""
+    """Read and check the certificate and key of a server.
+
+    The key may be in the certificate's file. Raises ``CertificateError`` if a file is unreadable or
+    damaged, the certificate is not valid now, or the key is another one's.
+    """
     if tls.certificate is None:
         raise CertificateError(
             "a server needs a certificate: set its path, or make one with 'laps-relay dev-cert'"
@@ -114,10 +126,10 @@ def read_server_certificate(tls: Tls, *, now: datetime | None = None) -> ServerC
 
 
 def read_trust(tls: Tls) -> tuple[int, bytes | None]:
-    """How a client verifies: a mode of :mod:`ssl`, and its authorities as PEM (None: the system's).
+    """Return how a client verifies: a mode of :mod:`ssl`, and its authorities as PEM.
 
-    If certificates are pinned the library checks only that the server holds the key; the rest is
-    :func:`pin_refusal`, which the backends call in the middle of the handshake.
+    The authorities are None for the system's. With pinned certificates the library checks only that
+    the server holds the key. The backends then call :func:`pin_refusal` during the handshake.
     """
     for pin in tls.pinned_sha256:
         if len(pin) != hashlib.sha256().digest_size:
@@ -135,7 +147,8 @@ def dev_certificate(
 ) -> DevCertificate:
     """Make a P-256 certificate for these host names and IP addresses.
 
-    It signs itself and is short-lived, so that browsers take it by its hash.
+    The certificate is self-signed and short-lived, so that browsers accept its hash. Raises
+    ``CertificateError`` if there is no name or ``days`` is out of range.
     """
     if not names:
         raise CertificateError("a certificate needs at least one name or IP address")
@@ -182,7 +195,7 @@ def dev_certificate(
 
 
 def fingerprint(certificate: x509.Certificate | bytes) -> bytes:
-    """SHA-256 of a certificate's DER form; bytes may be DER, or PEM whose first one counts."""
+    """Return SHA-256 of a certificate in DER; of bytes in PEM, the first certificate counts."""
     if isinstance(certificate, x509.Certificate):
         der = certificate.public_bytes(serialization.Encoding.DER)
     elif _PEM_CERTIFICATE in certificate:
@@ -195,14 +208,14 @@ def fingerprint(certificate: x509.Certificate | bytes) -> bytes:
 
 
 def key_hash(certificate: x509.Certificate | bytes) -> bytes:
-    """SHA-256 of a certificate's SubjectPublicKeyInfo; bytes are DER."""
+    """Return SHA-256 of a certificate's SubjectPublicKeyInfo; bytes are DER."""
     if isinstance(certificate, bytes):
         certificate = x509.load_der_x509_certificate(certificate)
     return hashlib.sha256(_public_bytes(certificate.public_key())).digest()
 
 
 def pin_refusal(leaf: x509.Certificate | bytes, pins: frozenset[bytes]) -> str:
-    """Why a server's certificate is none of the pinned ones; "" if it is one."""
+    """Return why a server's certificate is not a pinned one; "" if it is."""
     seen = fingerprint(leaf)
     if seen in pins:
         return ""
@@ -211,7 +224,10 @@ def pin_refusal(leaf: x509.Certificate | bytes, pins: frozenset[bytes]) -> str:
 
 
 def parse_fingerprint(text: str) -> bytes:
-    """Read a SHA-256 as people write it: hex with or without colons, or base64."""
+    """Read a SHA-256 in hexadecimal, with or without colons, or in base64.
+
+    Raises ``CertificateError`` for any other text.
+    """
     plain = text.strip().removeprefix("sha256/").removeprefix("sha256:")
     compact = plain.replace(":", "").replace(" ", "")
     if len(compact) == 64:
@@ -270,11 +286,10 @@ def _parse_key(pem: bytes, path: str) -> PrivateKey:
     return key
 
 
-def _public_bytes(key: object) -> bytes:
-    encoded: bytes = key.public_bytes(  # type: ignore[attr-defined]  # all public keys have it
+def _public_bytes(key: CertificatePublicKeyTypes) -> bytes:
+    return key.public_bytes(
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     )
-    return encoded
 
 
 def _key_pem(key: PrivateKey) -> bytes:

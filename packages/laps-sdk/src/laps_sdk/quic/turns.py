@@ -1,8 +1,8 @@
-"""What the client port and the peer port have in common: a socket, a clock, turns and one timer.
+"""What the client port and the peer port share: a socket, a clock, turns and one timer.
 
 ::
 
-    events of a connection -> the core -> settle: until all is quiet -> observers -> the timer
+    events of a connection -> the core -> settle: rounds until all is quiet -> observers -> timer
     the timer -------------> the core -> settle
 """
 
@@ -10,24 +10,23 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import ClassVar
 
 from laps_sdk.quic.base import Address
 from laps_sdk.quic.endpoint import Endpoint
-from laps_sdk.quic.events import Event
 
-__all__ = ["Deaf", "TurnServer"]
+__all__ = ["TurnServer"]
 
 
 class TurnServer(ABC):
-    """A server whose core is asked and told in turns."""
+    """A server that drives its core in turns: ``EdgeServer`` and ``PeerServer`` derive from it."""
 
     CLOSED: ClassVar[str] = "the server is not running"
 
     def __init__(self) -> None:
         self.on_turn: Callable[[float], None] | None = None
-        """Called behind every turn that may have brought events: takes ``relay.poll_events()``."""
+        """Called after every turn that may have made events; it reads ``relay.poll_events()``."""
         self.settling = False
         self._again = False
         self._endpoint: Endpoint | None = None
@@ -44,29 +43,29 @@ class TurnServer(ABC):
 
     @property
     def endpoint(self) -> Endpoint:
-        """The socket; only between ``start`` and ``stop``."""
+        """The endpoint; raises ``RuntimeError`` unless the server is running."""
         if self._endpoint is None:
             raise RuntimeError(self.CLOSED)
         return self._endpoint
 
     @property
     def address(self) -> Address:
-        """Where it listens."""
+        """The address that the server listens on."""
         return self.endpoint.local_address
 
     @property
     def now(self) -> float:
-        """The clock that the core is told."""
+        """The loop's clock, which the core uses; raises ``RuntimeError`` before ``start``."""
         if self._loop is None:
             raise RuntimeError(self.CLOSED)
         return self._loop.time()
 
     def reload_certificate(self) -> None:
-        """New connections get the certificate that lies on the disk now."""
+        """Read the certificate files again, for new connections."""
         self.endpoint.reload_certificate()
 
     def cancel_timer(self) -> None:
-        """Nothing more is due."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._timer_at = None
@@ -75,26 +74,25 @@ class TurnServer(ABC):
 
     @abstractmethod
     def round(self, now: float) -> None:
-        """Carry on what a turn began; ``settle`` from inside lets it go round again."""
+        """Run one round of a turn; a call of ``settle`` from inside requests another round."""
 
     @abstractmethod
     def turned(self, now: float) -> None:
-        """A turn is over."""
+        """Handle the end of a turn."""
 
     @abstractmethod
     def next_due(self) -> float | None:
-        """When :meth:`due` wants to be called."""
+        """Return when to call :meth:`due`; None for never."""
 
     @abstractmethod
     def due(self, now: float) -> None:
-        """Do what is due."""
+        """Handle the timers that are due."""
 
     def settle(self) -> None:
-        """Let a turn come to its end, and set the timer.
+        """Run rounds until nothing is left to do, then set the timer.
 
-        Settling one session may bring up events for others, so it goes on until all is quiet. A
-        call from inside (a session that closes while it is settled) is left to the outer one, which
-        then goes round again.
+        A round for one session may make events for others, so rounds repeat. A call from inside a
+        round (a session that closes, for example) returns at once and requests another round.
         """
         self._again = True
         if self.settling:
@@ -111,7 +109,7 @@ class TurnServer(ABC):
             self.settling = False
 
     def _arm(self) -> None:
-        """Set the one timer to whatever is due first."""
+        """Set the timer to the earliest due time."""
         due = self.next_due()
         if due == self._timer_at or self._loop is None:
             return
@@ -124,10 +122,3 @@ class TurnServer(ABC):
         self._timer = self._timer_at = None
         self.due(self.now)
         self.settle()
-
-
-class Deaf:
-    """The handler of a connection that was refused."""
-
-    def handle_events(self, events: Sequence[Event]) -> None:
-        """Nothing more is said on it."""

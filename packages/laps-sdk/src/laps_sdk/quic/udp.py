@@ -1,12 +1,16 @@
 """One UDP socket, read and written in batches.
 
-With UDP_GRO the kernel joins datagrams of one sender that follow each other, and with UDP_SEGMENT
-(GSO) it splits one large write into datagrams: one system call for up to 64 packets. Both are tried
-when the socket is made and left out where the kernel has none; a send that the network card refuses
-turns GSO off for good.
+::
 
-What does not fit into the socket's buffer waits in a short queue, and beyond that is dropped: QUIC
-sends it again.
+    kernel --recvmsg (UDP_GRO: up to 64 packets)--> UdpPort.receive --> dispatcher
+    kernel <--sendmsg (UDP_SEGMENT: up to 64)------ UdpPort.send   <--- dispatcher
+                 '-- buffer full --> a short queue; what does not fit there is dropped
+
+With UDP_GRO the kernel joins adjacent datagrams of one sender. With UDP_SEGMENT (GSO) the kernel
+splits one large write into datagrams. The port tries both options when it is made and works without
+them. If the network card rejects a GSO write, the port stops using GSO.
+
+Datagrams may be dropped, because QUIC sends the data again.
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ _IP_RECVERR: Final = 11
 _IPV6_RECVERR: Final = 25
 _MSG_ERRQUEUE: Final = 0x2000
 _BATCH: Final = 64
-"""Packets in a turn, so that what they cause is done before more come in."""
+"""The most packets read in one turn, so that their effects are handled before more are read."""
 _SEGMENTS: Final = 64
 _LONGEST: Final = 65000
 _BUFFER: Final = 8 * 1024 * 1024
@@ -49,31 +53,34 @@ _Sockaddr = tuple[str, int] | tuple[str, int, int, int]
 
 
 class DatagramPort(Protocol):
-    """What an endpoint sends through and receives from: a socket, or its stand-in for tests."""
+    """What an endpoint sends through and receives from: ``UdpPort`` or ``MemoryPort``."""
 
     address: Address
 
     def start(self, callback: Callable[[], None]) -> None:
-        """Call ``callback`` whenever something can be received."""
+        """Call ``callback`` whenever datagrams can be received."""
 
     def receive(self) -> list[tuple[list[bytes], Address]]:
-        """Some of what arrived, in order, joined where the sender is the same."""
+        """Return some of the received datagrams in order, joined if the sender is the same."""
 
     def unreachable(self) -> list[Address]:
-        """Addresses of which the network said since the last call that nothing listens there."""
+        """Return the addresses that the network reported as unreachable since the last call."""
 
     def send(self, burst: Burst) -> None:
-        """Send; never blocks, may lose."""
+        """Send datagrams without blocking; some may be lost."""
 
     def local(self, address: Address) -> Address | None:
-        """The address in the form that ``receive`` gives; None if the port cannot reach it."""
+        """Return the address in the form of ``receive``; None if the port cannot reach it."""
 
     def close(self) -> None:
-        """Give the port back."""
+        """Close the port."""
 
 
 def bind_udp(host: str, port: int, *, reuse_port: bool = False) -> socket.socket:
-    """A bound UDP socket; host "::" takes IPv4 too."""
+    """Return a bound UDP socket; host "::" also accepts IPv4.
+
+    Raises ``TransportError`` if the host is unknown or the port cannot be bound.
+    """
     try:
         found = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_DGRAM, flags=socket.AI_PASSIVE
@@ -127,7 +134,7 @@ class UdpPort:
         self._unreachable: list[Address] = []
         self._ancillary: dict[int, _Ancillary] = {}
         self.dropped = 0
-        """Writes that were given up because the socket took nothing for too long."""
+        """Writes that were dropped because the socket accepted nothing for too long."""
         self.address = self._plain(sock.getsockname())
 
     # Receiving
@@ -177,7 +184,7 @@ class UdpPort:
         return found
 
     def _read_errors(self) -> None:
-        """Empty the socket's error queue; ICMP errors name where the packet was going."""
+        """Empty the socket's error queue; an ICMP error names the destination of its packet."""
         if not _LINUX:
             return
         for _ in range(_BATCH):

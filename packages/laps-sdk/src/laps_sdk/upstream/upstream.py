@@ -442,7 +442,7 @@ class UpstreamSubscriptions:
             self._drop(now, track)
 
     def _has_subscriber(self, track: _EdgeSubscription) -> bool:
-        return self._upstream.relay.is_wanted(self._upstream.number, track.name)
+        return self._upstream.relay.has_receivers(self._upstream.number, track.name)
 
     def _close(self, track: _EdgeSubscription) -> None:
         """Forget the request of a subscription."""
@@ -471,7 +471,7 @@ class UpstreamSubscriptions:
             if track.request_id is not None:
                 self._accept(track, track.request_id, data)
             else:
-                self._upstream.relay.ask_again(now, self._upstream.number, track.name)
+                self._upstream.relay.subscribe_again(now, self._upstream.number, track.name)
 
     def _accept(self, track: _EdgeSubscription, request_id: int, data: SubscribeData) -> None:
         largest, properties = read_ok(data, self._upstream.draft)

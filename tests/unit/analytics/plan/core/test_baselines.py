@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from laps_analytics.errors import PlanError
 from laps_analytics.plan import milp
 from laps_analytics.plan.core import baselines
-from laps_analytics.plan.core.compose import place
+from laps_analytics.plan.core.compose import choose_vias
 from laps_analytics.plan.core.demand import Group, aggregate
 from laps_analytics.plan.core.evaluate import figures, weighted_percentile
 from laps_analytics.plan.core.placement import draft
@@ -72,7 +72,7 @@ def test_no_plan_is_below_the_exact_optimum_and_greedy_is_near_it(seed: int) -> 
     for ours, best in milp.audit(made).values():
         assert ours >= best * (1 - 1e-6) - 1e-6
         assert ours <= 1.25 * best + 1e-6
-    placed, _ = place(network, policy, tracks)
+    placed, _ = choose_vias(network, policy, tracks)
     assert not milp.audit(placed, largest=0)
 
 

@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laps_analytics.errors import PlanError
-from laps_analytics.plan.core.compose import Made, in_force, make, place, snapshot_hash
+from laps_analytics.plan.core.compose import (
+    PlanResult,
+    choose_vias,
+    compose_plan,
+    in_force,
+    snapshot_hash,
+)
 from laps_analytics.plan.core.demand import Track, aggregate, cells, scaled
 from laps_analytics.plan.core.evaluate import figures, trees_of
 from laps_analytics.plan.core.explain import declared_legs, explain
@@ -35,8 +41,10 @@ def track(key: int = 1, **changes: object) -> Track:
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
-def planned(network: Network, policy: Policy, *tracks: Track, previous: Plan | None = None) -> Made:
-    return make(
+def planned(
+    network: Network, policy: Policy, *tracks: Track, previous: Plan | None = None
+) -> PlanResult:
+    return compose_plan(
         network,
         policy,
         tracks,
@@ -191,7 +199,7 @@ def test_what_does_not_fit_goes_where_it_costs_least() -> None:
     made = planned(small, Policy(), *tracks)
     assert sorted(str(entry.via) for entry in made.plan.entries) == ["0.0:0.6", "0.0:0.8"]
     assert verify(made.plan, small, tracks) == []
-    assert len(made.draft.crowded_out) == 1
+    assert len(made.draft.displaced) == 1
     assert any("has no room" in entry.reason for entry in made.plan.entries)
     tiny = replace(small, capacity_bps=np.full((8, 8), 1e6))
     made = planned(tiny, Policy(), *tracks)
@@ -324,7 +332,7 @@ def test_the_plan_in_force_is_found_by_track_and_by_class() -> None:
     assert in_force(None, OCEAN) == {}
     elsewhere = replace(plan, entries=(replace(entry, origin=type(entry.origin)(99)),))
     assert in_force(elsewhere, OCEAN) == {}
-    made, changed = place(OCEAN, Policy(), [track(), track(2)], strangers)
+    made, changed = choose_vias(OCEAN, Policy(), [track(), track(2)], strangers)
     assert [group.keys for group in made.groups] == [(1,), (2,)]  # only one of them must change
     assert len(changed) == 1
 
@@ -358,11 +366,11 @@ def test_the_same_arguments_give_the_same_plan_whatever_the_order(seed: int) -> 
 @given(st.integers(0, 2**32))
 def test_a_plan_never_costs_more_than_hub_and_spoke(seed: int) -> None:
     network, tracks, policy = random_case(seed)
-    made, _ = place(network, policy, tracks)
-    star, _ = place(network, policy, tracks)
+    made, _ = choose_vias(network, policy, tracks)
+    star, _ = choose_vias(network, policy, tracks)
     plain = [n for n, table in enumerate(star.tables) if np.isfinite(table.direct)]
     star.via = [DIRECT if n in plain else via for n, via in enumerate(star.via)]
-    if not made.crowded_out and not made.full:
+    if not made.displaced and not made.full:
         assert made.objective() <= star.objective() + 1e-6
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from laps_analytics.plan.core.compose import make
+from laps_analytics.plan.core.compose import compose_plan
 from laps_analytics.plan.core.demand import Track
 from laps_analytics.plan.core.explain import Scenario, diff, explain, what_if
 from laps_analytics.plan.core.rules import Policy
@@ -24,7 +24,9 @@ TRACKS = [Track(key=1, origin=0, scope="", rate_bps=5e6, viewers={2: 5, 3: 5, 4:
 
 
 def made(policy: Policy = POLICY, **more):  # type: ignore[no-untyped-def]
-    return make(NETWORK, policy, TRACKS, name="p", version=1, now_us=1, lifetime_us=10, **more)
+    return compose_plan(
+        NETWORK, policy, TRACKS, name="p", version=1, now_us=1, lifetime_us=10, **more
+    )
 
 
 def test_a_choice_is_explained_with_what_forbade_the_others() -> None:

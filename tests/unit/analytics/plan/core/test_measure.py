@@ -13,12 +13,12 @@ DAY = 24 * HOUR
 
 
 def windows(first_day: int, days: int, *, shift: float = 0.0, seed: int = 1) -> list[Window]:
-    dice = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     return [
         Window(
             (first_day + day) * DAY + hour * HOUR,
-            demand := 100.0 + 50 * math.sin(hour / 24 * 6.28) + float(dice.normal(0, 3)),
-            100 + demand / 5 + float(dice.normal(0, 4)) + shift,
+            demand := 100.0 + 50 * math.sin(hour / 24 * 6.28) + float(rng.normal(0, 3)),
+            100 + demand / 5 + float(rng.normal(0, 4)) + shift,
         )
         for day in range(days)
         for hour in range(24)
@@ -49,11 +49,11 @@ def test_few_hours_tell_nothing_even_if_they_agree() -> None:
     assert matched(before, after[:12], level=0.99).word == "unclear"
 
 
-def minutes(day: int, dice: np.random.Generator) -> list[Window]:
+def minutes(day: int, rng: np.random.Generator) -> list[Window]:
     """Twelve hours whose noise lasts for half an hour."""
-    noise, found = float(dice.standard_normal()), []
+    noise, found = float(rng.standard_normal()), []
     for minute in range(720):
-        noise = 0.97 * noise + math.sqrt(1 - 0.97**2) * float(dice.standard_normal())
+        noise = 0.97 * noise + math.sqrt(1 - 0.97**2) * float(rng.standard_normal())
         found.append(Window(day * DAY + minute * HOUR // 60, 100.0, 100 + 5 * noise))
     return found
 
@@ -68,8 +68,8 @@ def by_hour(found: list[Window]) -> list[Window]:
 def test_minutes_that_are_alike_are_no_witnesses_for_each_other() -> None:
     wrong = fooled = 0
     for seed in range(40):
-        dice = np.random.default_rng(seed)
-        before, after = minutes(103, dice) + minutes(104, dice), minutes(105, dice)
+        rng = np.random.default_rng(seed)
+        before, after = minutes(103, rng) + minutes(104, rng), minutes(105, rng)
         wrong += matched(by_hour(before), by_hour(after)).word != "unclear"
         if seed < 10:
             fooled += matched(before, after, block_us=HOUR // 60, run=1).word != "unclear"
@@ -98,10 +98,10 @@ def test_windows_that_are_not_alike_are_not_compared() -> None:
 
 
 def seasonal(days: int, *, noise: float, seed: int = 5) -> Floats:
-    dice = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     at = np.arange(days * 288)
     usual = 80 + 20 * np.sin(at / 288 * 2 * np.pi)
-    found: Floats = usual + noise * dice.standard_normal(len(at))
+    found: Floats = usual + noise * rng.standard_normal(len(at))
     return found
 
 
@@ -110,8 +110,8 @@ def test_a_forecast_beats_the_last_value_on_a_noisy_daily_pattern_and_says_so_wh
     assert found.trials == 60
     assert found.wins
     assert found.error < 0.8 * found.last_error
-    dice = np.random.default_rng(1)
-    wander = 80 + np.cumsum(dice.standard_normal(5 * 288))
+    rng = np.random.default_rng(1)
+    wander = 80 + np.cumsum(rng.standard_normal(5 * 288))
     assert not backtest([wander], trials=30).wins
     assert not backtest([wander[:100]]).wins  # less than a day: nothing to judge by
 

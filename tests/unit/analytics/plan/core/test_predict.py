@@ -3,25 +3,25 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from laps_analytics.plan.core.predict import DAY, LOOKED_AT, forecast, tried
+from laps_analytics.plan.core.predict import DAY, WINDOWS_USED, backtest_links, forecast
 
 
 @pytest.mark.parametrize("length", [40, DAY + 5, 3 * DAY, 8 * DAY + 1])
 def test_a_forecast_looks_at_no_other_windows(length: int) -> None:
-    dice = np.random.default_rng(length)
-    series = dice.uniform(10, 90, size=length)
-    series[dice.random(length) < 0.1] = np.nan
+    rng = np.random.default_rng(length)
+    series = rng.uniform(10, 90, size=length)
+    series[rng.random(length) < 0.1] = np.nan
     seen = np.full(length, np.nan)
-    for step in LOOKED_AT:
+    for step in WINDOWS_USED:
         if length - 1 + step >= 0:
             seen[length - 1 + step] = series[length - 1 + step]
     assert forecast(seen) == forecast(series)
-    assert len(LOOKED_AT) == 48 + 7 * 10
+    assert len(WINDOWS_USED) == 48 + 7 * 10
 
 
 def test_forecasts_are_tried_on_few_links_with_a_history() -> None:
     lengths = {(a, b): 3 * DAY if a % 2 else DAY for a in range(20) for b in range(20)}
-    found = tried(lengths)
+    found = backtest_links(lengths)
     assert len(found) == 20
     assert all(a % 2 for a, _ in found)
-    assert tried({(1, 2): DAY}) == []
+    assert backtest_links({(1, 2): DAY}) == []

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laps_analytics.plan.core.compose import make
+from laps_analytics.plan.core.compose import compose_plan
 from laps_analytics.plan.core.explain import diff
 from laps_analytics.plan.core.placement import DIRECT
-from laps_analytics.plan.core.revert import Part, gone_back, is_in, widest
+from laps_analytics.plan.core.revert import Part, is_in, reverted_plan, widest
 from laps_analytics.plan.core.rules import Policy
 from laps_analytics.plan.core.verify import check
 from laps_wire.nodeid import NodeId
@@ -21,7 +21,7 @@ from testkit.properties import examples
 from unit.analytics.plan.core.test_compose import OCEAN, track
 
 ME, V, W = NodeId(1), NodeId(2), NodeId(3)
-planned = partial(make, name="p", now_us=1, lifetime_us=10)
+planned = partial(compose_plan, name="p", now_us=1, lifetime_us=10)
 
 
 def entry(region: str, via: NodeId, *tracks: int, scope: str = "") -> PlanEntry:
@@ -59,15 +59,15 @@ def test_only_the_widest_parts_count() -> None:
 def test_entries_of_a_part_go_or_stand_as_they_did() -> None:
     now = plan(4, entry("eu", V, 7), entry("us", V, 7), entry("eu", V, 8, scope="gold"))
     then = plan(2, entry("eu", W, 7, 9), entry("us", W, 7), entry("eu", W, scope="gold"))
-    assert gone_back(now, None, [Part("eu")]).entries == (entry("us", V, 7),)
-    assert set(gone_back(now, then, [Part("eu")]).entries) == {
+    assert reverted_plan(now, None, [Part("eu")]).entries == (entry("us", V, 7),)
+    assert set(reverted_plan(now, then, [Part("eu")]).entries) == {
         *(entry("us", V, 7), entry("eu", W, 7, 9), entry("eu", W, scope="gold"))
     }
-    assert set(gone_back(now, then, [Part("eu", "gold")]).entries) == {
+    assert set(reverted_plan(now, then, [Part("eu", "gold")]).entries) == {
         *(entry("us", V, 7), entry("eu", V, 7), entry("eu", W, scope="gold"))
     }
-    assert set(gone_back(now, then, [Part()]).entries) == set(then.entries)
-    assert gone_back(now, then, []) == replace(
+    assert set(reverted_plan(now, then, [Part()]).entries) == set(then.entries)
+    assert reverted_plan(now, then, []) == replace(
         now, entries=tuple(sorted(now.entries, key=lambda e: (e.region, e.scope)))
     )
 
@@ -75,9 +75,9 @@ def test_entries_of_a_part_go_or_stand_as_they_did() -> None:
 def test_a_track_whose_class_is_another_now_has_one_answer() -> None:
     now = plan(2, entry("eu", V, 7, scope="gold"))
     then = plan(1, entry("eu", W, 7, 8))
-    found = gone_back(now, then, [Part("eu", "")])
+    found = reverted_plan(now, then, [Part("eu", "")])
     assert set(found.entries) == {entry("eu", V, 7, scope="gold"), entry("eu", W, 8)}
-    assert gone_back(now, plan(1, entry("eu", W, 7)), [Part("eu", "")]).entries == now.entries
+    assert reverted_plan(now, plan(1, entry("eu", W, 7)), [Part("eu", "")]).entries == now.entries
     check_format(found)
 
 
@@ -148,7 +148,7 @@ def test_going_back_changes_nothing_else_and_keeps_every_constraint(
     cheap = replace(free, weights=replace(free.weights, delay_price=0.0))
     earlier = planned(network, cheap, tracks[: len(tracks) // 2 + 1], version=1).plan
     current = planned(network, free, tracks, version=2).plan
-    wanted = gone_back(current, earlier if restore else None, parts)
+    wanted = reverted_plan(current, earlier if restore else None, parts)
     check_format(wanted)
     assert all(is_in(parts, item.region, item.scope) for item in diff(current, wanted))
     if lost and current.entries:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from laps_analytics.plan.core.compose import make
+from laps_analytics.plan.core.compose import compose_plan
 from laps_analytics.plan.core.demand import Track
 from laps_analytics.plan.core.network import Network
 from laps_analytics.plan.core.rules import Policy
@@ -26,7 +26,7 @@ PLAIN = line_network(
 NETWORK = replace(PLAIN, loss=np.full((8, 8), 0.0015))
 TRACK = Track(key=1, origin=0, scope="gold", rate_bps=5e6, viewers={0: 2, 2: 5, 3: 5, 4: 5})
 RULE = ClassRule(disjoint=True)
-PLAN = make(
+PLAN = compose_plan(
     NETWORK,
     Policy(hard=HardConstraints(classes={"gold": RULE})),
     [TRACK],

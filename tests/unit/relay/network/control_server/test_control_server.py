@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -41,18 +42,35 @@ class Server:
 
     def __init__(self, node: int = 50) -> None:
         local = NodeId(node)
-        self.control = ControlServer(local, self)
         self.announces: AnnounceTable = FloodTable(
-            AnnounceEntries(local), SETTINGS, exports=self.control.exports_announce
+            AnnounceEntries(local),
+            SETTINGS,
+            exports=self.exports_announce,
         )
         self.subscribes: SubscribeTable = FloodTable(
             SubscribeEntries(local),
             SETTINGS,
-            exports=self.control.exports_subscribe,
-            audience=self.control.audience,
+            exports=self.exports_subscribe,
+            audience=self.audience,
+        )
+        self.control = ControlServer(
+            local,
+            announces=self.announces,
+            subscribes=self.subscribes,
+            node=self.node,
+            respond=self.respond,
         )
         self.responses: list[tuple[int, SubscribeResponse]] = []
         self.nodes: dict[NodeId, NodeSelf] = {}
+
+    def exports_announce(self, session: int, entry: AnnounceInfo) -> bool:
+        return self.control.exports_announce(session, entry)
+
+    def exports_subscribe(self, session: int, entry: SubscribeInfo) -> bool:
+        return self.control.exports_subscribe(session, entry)
+
+    def audience(self, entry: SubscribeInfo) -> Iterator[int]:
+        return self.control.audience(entry)
 
     def node(self, node: NodeId) -> NodeSelf | None:
         return self.nodes.get(node)

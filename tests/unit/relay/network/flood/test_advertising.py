@@ -106,7 +106,7 @@ def test_withdrawals_of_entries_come_before_entries() -> None:
         SubscribeWithdraw((gone,)),  # type: ignore[arg-type] # only passed on
         SubscribeAdvertise((entry,)),  # type: ignore[arg-type] # only passed on
     ]
-    assert (nodes.resent, advertiser.unsendable) == ([], 0)
+    assert nodes.resent == []
 
 
 def test_a_synchronisation_has_a_beginning_and_an_end_and_is_asked_for_once() -> None:
@@ -160,14 +160,21 @@ def test_what_a_node_said_follows_the_node_itself_after_a_long_silence() -> None
     advertiser.flush(2.0, link, send)
 
 
-def test_an_entry_that_fits_no_message_is_counted() -> None:
-    advertiser, link, _, _ = made(Table((NODE,)), Table(), Table())
+def test_an_entry_that_fits_no_message_is_left_out_and_the_others_are_sent() -> None:
+    big = NodeInfo(NodeSelf(NodeId(8), RelayType.VIA, Stamp(1, 1), region="x" * 60))
+    entry = object()
+    advertiser, link, sent, keep = made(Table((NODE, big)), Table(), Table((entry,)))
 
     def send(message: object) -> None:
-        raise EncodeError("too long")
+        if isinstance(message, NodeAdvertise) and big in message.nodes:
+            raise EncodeError("too long")
+        keep(message)
 
     advertiser.flush(1.0, link, send)
-    assert advertiser.unsendable == 1
+    assert sent == [
+        NodeAdvertise((NODE,)),
+        SubscribeAdvertise((entry,)),  # type: ignore[arg-type] # only passed on
+    ]
 
 
 def test_what_is_too_long_together_is_sent_in_halves() -> None:

@@ -6,7 +6,8 @@ from typing import cast
 
 from laps_relay.network.sets.set_egress import EgressSets
 from laps_relay.network.sets.set_records import IngressRecord, OutSet, SetsCounters
-from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress, PeerForwarding
+from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress
+from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import StreamCode
 from testkit.set_world import SetRelay, SetWorld
@@ -18,7 +19,7 @@ def ids(*numbers: int) -> frozenset[NodeId]:
 
 def parts() -> tuple[EgressSets, SetRelay, IngressRecord]:
     relay = SetWorld(3, [(1, 2), (1, 3)])[1]
-    egress = EgressSets(relay, cast("PeerForwarding", relay.plane), SetsCounters())
+    egress = EgressSets(relay, cast("PeerPlane", relay.plane), SetsCounters())
     return egress, relay, IngressRecord(Ingress(LOCAL, 1), 5, 3, "gold", None)
 
 

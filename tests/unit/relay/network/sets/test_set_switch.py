@@ -11,7 +11,8 @@ from laps_relay.network.sets.set_choice import Choice, Chooser
 from laps_relay.network.sets.set_egress import EgressSets
 from laps_relay.network.sets.set_records import IngressRecord, SetsCounters, Unserved
 from laps_relay.network.sets.set_switch import Step, Switch, plan
-from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress, PeerForwarding
+from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress
+from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import SnsRefusal
 from testkit.set_world import SetWorld
@@ -28,9 +29,7 @@ class Bench:
     def __init__(self) -> None:
         self.relay = SetWorld(3, [(1, 2), (1, 3)])[1]
         self.plane = self.relay.plane
-        self.egress = EgressSets(
-            self.relay, cast("PeerForwarding", self.relay.plane), SetsCounters()
-        )
+        self.egress = EgressSets(self.relay, cast("PeerPlane", self.relay.plane), SetsCounters())
         self.chooser = Chooser(self.relay, self.relay.world.settings)
         self.record = IngressRecord(Ingress(LOCAL, 1), 5, 0, "", None)
         self.stretched = False

@@ -13,7 +13,8 @@ NAME = track("a/b/n")
 class Case:
     def __init__(self) -> None:
         self.rig = Rig()
-        self.discovery = Discovery(US, HASHER, self.rig)
+        self.discovery = Discovery(US, HASHER)
+        self.discovery.clients = self.rig.clients
 
     def heard(self, session: int, entry: AnnounceInfo) -> list[AnnounceInfo]:
         self.rig.announces.heard(0.0, session, entry)

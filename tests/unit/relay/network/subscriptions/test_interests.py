@@ -34,7 +34,10 @@ KEY = key_of(NAME)
 class Case:
     def __init__(self) -> None:
         self.rig = Rig()
-        self.interests = self.rig.origins = Interests(IDENTITY, SETTINGS, HASHER, self.rig)
+        self.interests = self.rig.origins = Interests(
+            IDENTITY, SETTINGS, HASHER, **self.rig.roles()
+        )
+        self.interests.attach(self.rig.clients)
 
     def settle(self) -> None:
         self.interests.announces_changed(0.0, self.rig.announces.take_changes())
@@ -89,10 +92,10 @@ def test_an_o_relay_from_the_announce_to_the_end() -> None:
     assert case.interests.targets(KEY) == {1}
     assert (case.interests.name(KEY), case.interests.pulls()) == (NAME, [KEY])
     case.rig.rules.nodes = {1}
-    case.interests.reconsider(0.0)
+    case.interests.set_policy(0.0, case.rig.policy)
     assert case.interests.targets(KEY) == frozenset()
     case.rig.rules.nodes = set()
-    case.interests.reconsider(0.0)
+    case.interests.set_policy(0.0, case.rig.policy)
     case.rig.sent()
     case.interests.pull_refused(0.0, KEY, SubscribeCode.UNAUTHORIZED, "no")
     assert case.rig.sent() == [(1, SubscribeCode.UNAUTHORIZED, "no")]

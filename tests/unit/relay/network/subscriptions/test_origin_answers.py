@@ -27,7 +27,9 @@ class Case:
 
     def __init__(self, data: SubscribeData | None = None) -> None:
         self.rig = Rig()
-        self.answers = Answers(US, HASHER, self.rig, 30.0)
+        self.answers = Answers(
+            US, HASHER, 30.0, subscribes=self.rig.subscribes, respond=self.rig.respond
+        )
         body = body_for(NAME) if data is None else data
         self.entry: SubscribeInfo = subscribe_info(1, NAME, body)
         self.rig.subscribes.heard(0.0, 1, self.entry)

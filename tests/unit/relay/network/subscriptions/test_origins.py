@@ -48,7 +48,7 @@ class Case:
     def __init__(self, hasher: KeyedHasher = HASHER, *, plain: bool = True) -> None:
         self.rig = Rig()
         settings = replace(SETTINGS, plaintext_names=plain)
-        self.origins = self.rig.origins = Origins(IDENTITY, settings, hasher, self.rig)
+        self.origins = self.rig.origins = Origins(IDENTITY, settings, hasher, **self.rig.serving())
 
     def subscribe(
         self,

@@ -28,12 +28,20 @@ class Case:
 
     def __init__(self, *announcers: int) -> None:
         self.rig = Rig()
-        discovery = Discovery(US, HASHER, self.rig)
+        discovery = Discovery(US, HASHER)
         for node in announcers:
             self.rig.announces.heard(0.0, node, announce_info(node, namespace("a/b")))
         discovery.changed(0.0, self.rig.announces.take_changes())
         self.timers: WantTimers = Timers()
-        self.asking = Asking(IDENTITY, SETTINGS, self.rig, discovery, self.timers)
+        self.asking = Asking(
+            IDENTITY,
+            SETTINGS,
+            discovery,
+            self.timers,
+            subscribes=self.rig.subscribes,
+            stamp=self.rig.stamp,
+            replicas=self.rig.replicas,
+        )
         elements = HASHER.elements(NAME.namespace.fields)
         self.want = Want(KEY, NAME, elements, HASHER.name(NAME.name))
 

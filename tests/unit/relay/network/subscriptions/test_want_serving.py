@@ -14,7 +14,7 @@ class Case:
     def __init__(self) -> None:
         self.rig = Rig()
         self.timers: WantTimers = Timers()
-        self.serving = Serving(GRACE, self.rig, self.timers)
+        self.serving = Serving(GRACE, self.timers, node=self.rig.node, reaches=self.rig.reaches)
 
     def due(self, kind: Due, want: Want, node: NodeId) -> float | None:
         return self.timers.when((kind, want.key, node))

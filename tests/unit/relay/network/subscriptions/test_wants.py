@@ -48,8 +48,9 @@ NOBODY = (Answer.REFUSED, SubscribeCode.NO_PUBLISHER, "nobody has announced it",
 class Case:
     def __init__(self, *announcers: int, hasher: KeyedHasher = HASHER) -> None:
         self.rig = Rig()
-        self.discovery = Discovery(US, HASHER, self.rig)
-        self.wants = Wants(IDENTITY, SETTINGS, hasher, self.rig, self.discovery)
+        self.discovery = Discovery(US, HASHER)
+        self.wants = Wants(IDENTITY, SETTINGS, hasher, self.discovery, **self.rig.wanting())
+        self.discovery.clients = self.wants.clients = self.rig.clients
         self.sequence = 0
         for node in announcers:
             self.announce(node)

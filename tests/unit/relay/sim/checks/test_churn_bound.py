@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from laps_relay.network.events import SetChanged
-from laps_relay.sim.checks.churn_bound import FACTOR, WHILE, ChurnBound
+from laps_relay.sim.checks.convergence import FACTOR, WHILE, ChurnBound
 from laps_relay.sim.clients.ledger import BreakError
 from laps_relay.sim.runner import simulate
 from laps_relay.sim.scenarios.scenario import scenario

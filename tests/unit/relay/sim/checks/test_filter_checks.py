@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from laps_relay.sim.checks.filter_checks import check_borders
 from laps_relay.sim.clients.ledger import BreakError
 from laps_relay.sim.mutants.catalog import MUTANTS, applied
 from laps_relay.sim.runner import Run, simulate
@@ -104,12 +103,12 @@ def test_what_should_be_there_and_is_not_is_seen() -> None:
     run.world.clock.run(4.0)
     border = Border("import", "announce", "t0", "source", "nowhere", frozenset())
     run.world.policy = replace(run.world.policy, borders=(border,))
-    check_borders(run.world)
+    run.checks.borders()
     run.world.processes["r4"].clients.publish(
         run.actions.publications["t0"][0][1]
     )  # the others do not know it yet
     with pytest.raises(BreakError, match="lacks the announce of r4"):
-        check_borders(run.world)
+        run.checks.borders()
 
 
 @pytest.mark.parametrize("seed", [1, 2])

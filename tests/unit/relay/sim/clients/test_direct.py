@@ -5,12 +5,13 @@ from typing import Any, cast
 
 import pytest
 
+from laps_relay.network.relay import NetworkRelay
 from laps_relay.peer_forwarding.forwarding import Ingress
-from laps_relay.sim.clients.direct import NO_DATA, Clients, Left
+from laps_relay.sim.clients.clients import NO_DATA, Left
+from laps_relay.sim.clients.direct import DirectClients
 from laps_relay.sim.clients.ledger import BreakError, GivenUp, Group, Ledger, encode_object
 from laps_relay.sim.clients.publications import Publication, Style
 from laps_relay.sim.clients.tracks import track
-from laps_relay.sim.core import RelayCore
 from laps_relay.sim.net.clock import Clock
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_sdk.upstream.interfaces import Answer
@@ -85,18 +86,19 @@ class FakeFeed:
 class Desk:
     def __init__(self) -> None:
         self.clock, self.ledger, self.core = Clock(), Ledger(), Core()
-        self.clients = Clients(self.clock, self.ledger, "a", self.call)
+        core = cast("NetworkRelay", self.core)
+        self.clients = DirectClients(self.clock, self.ledger, "a", self.call, lambda: core)
         self.feed = FakeFeed()
 
         self.stands = False
-        self.waiting: list[Callable[[RelayCore, float], None]] = []
+        self.waiting: list[Callable[[float], None]] = []
 
-    def call(self, action: Callable[[RelayCore, float], None]) -> None:
+    def call(self, action: Callable[[float], None]) -> None:
         """As a process does: one that stands still does it when it goes on."""
         if self.stands:
             self.waiting.append(action)
         else:
-            action(cast("RelayCore", self.core), self.clock.now)
+            action(self.clock.now)
 
     def go_on(self) -> None:
         self.stands = False

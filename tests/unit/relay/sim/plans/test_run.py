@@ -10,7 +10,7 @@ import pytest
 
 from laps_relay.network.steering.steering import Steering
 from laps_relay.server.plans import PlanKeeper, read_plan_keys
-from laps_relay.sim.clients.direct import Clients
+from laps_relay.sim.clients.direct import DirectClients
 from laps_relay.sim.clients.ledger import BreakError
 from laps_relay.sim.plans.run import PlanVerdict, play_plan
 from laps_relay.sim.plans.stage import made_up, read_stage
@@ -143,19 +143,19 @@ def test_relays_that_send_too_many_copies_are_seen(
 def test_objects_that_do_not_arrive_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken = Clients.stream_opened
+    taken = DirectClients.stream_opened
 
-    def deaf(self: Clients, now: float, *rest: Any) -> None:
+    def deaf(self: DirectClients, now: float, *rest: Any) -> None:
         if self.contact != "e2" or now < 12.0:
             taken(self, now, *rest)
 
-    def unheard(self: Clients, now: float, stream: int, *rest: Any) -> None:
+    def unheard(self: DirectClients, now: float, stream: int, *rest: Any) -> None:
         if stream in self._incoming:
             heard(self, now, stream, *rest)
 
-    heard = Clients.stream_data
-    monkeypatch.setattr(Clients, "stream_opened", deaf)
-    monkeypatch.setattr(Clients, "stream_data", unheard)
+    heard = DirectClients.stream_data
+    monkeypatch.setattr(DirectClients, "stream_opened", deaf)
+    monkeypatch.setattr(DirectClients, "stream_data", unheard)
     verdict = play(tmp_path, a_plan())
     assert verdict.lost > 0
     assert faults(verdict)[-1][0] == "lost"
@@ -168,7 +168,7 @@ def test_what_breaks_the_network_ends_the_run_and_is_named(
     def twice(*_: object) -> None:
         raise BreakError("doubled", "e1 got 1/1/0 twice", 9.0)
 
-    monkeypatch.setattr(Clients, "stream_data", twice)
+    monkeypatch.setattr(DirectClients, "stream_data", twice)
     verdict = play(tmp_path, a_plan())
     assert ("doubled", "e1 got 1/1/0 twice") in faults(verdict)
 

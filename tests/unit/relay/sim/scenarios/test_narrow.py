@@ -1,11 +1,11 @@
 from __future__ import annotations
 
+from laps_relay.sim.checks.drops import AMPLE
 from laps_relay.sim.clients.publications import Style
 from laps_relay.sim.runner import simulate
 from laps_relay.sim.scenarios.narrow import DRAIN, NARROW, offered_by
 from laps_relay.sim.scenarios.scenario import scenario
 from laps_relay.sim.world.build import network_relay
-from laps_relay.sim.world.drops import AMPLE
 
 
 def test_every_tenth_seed_has_narrow_links_large_objects_and_small_queues() -> None:
@@ -67,7 +67,7 @@ def test_a_narrow_network_sheds_and_expires_and_everything_else_holds() -> None:
     made = scenario(6, relays=8, topology="random", kind=NARROW)
     outcome, run = simulate(made, network_relay)
     assert outcome.ok, outcome.problem
-    drops, ledger = run.world.drops, run.world.ledger
+    drops, ledger = run.checks.drops, run.world.ledger
     assert drops.sent > 100
     assert drops.shed + drops.expired > 0
     assert ledger.given_up > 0

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from laps_relay.sim.clients.direct import RETRY
+from laps_relay.sim.clients.clients import RETRY
 from laps_relay.sim.clients.ledger import BreakError
 from laps_relay.sim.clients.moqt import SETTINGS
 from laps_relay.sim.runner import Run, simulate

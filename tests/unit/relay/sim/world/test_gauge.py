@@ -36,16 +36,16 @@ def test_a_wire_that_loses_too_much_is_bad_in_both_directions() -> None:
     assert wire is not None
     wire.loss = 0.05
     world.clock.run(2.0)
-    assert world.gauge.bad("a", "b") is None
+    assert run.actions.gauge.bad("a", "b") is None
     wire.loss = 0.1
     world.clock.run(3.0)
-    since = world.gauge.bad("a", "b")
+    since = run.actions.gauge.bad("a", "b")
     assert since is not None
     assert 2.0 <= since <= 2.0 + LOOK
-    assert world.gauge.bad("b", "a") is not None
+    assert run.actions.gauge.bad("b", "a") is not None
     wire.loss = 0.0
     world.clock.run(4.0)
-    assert world.gauge.bad("a", "b") is None
+    assert run.actions.gauge.bad("a", "b") is None
 
 
 class Fullness:
@@ -67,12 +67,12 @@ def test_a_queue_must_be_there_for_some_looks() -> None:
     world, queue = run.world, Fullness(run)
     queue.set(full=True)
     world.clock.run(1.0 + (LASTING - 1) * LOOK)
-    assert world.gauge.bad("a", "b") is None
+    assert run.actions.gauge.bad("a", "b") is None
     world.clock.run(1.0 + LASTING * LOOK)
-    assert world.gauge.bad("a", "b") == world.clock.now
-    assert world.gauge.bad("b", "a") is None
+    assert run.actions.gauge.bad("a", "b") == world.clock.now
+    assert run.actions.gauge.bad("b", "a") is None
     queue.set(full=False)
     world.clock.run(world.clock.now + (LASTING - 1) * LOOK)
-    assert world.gauge.bad("a", "b") is not None
+    assert run.actions.gauge.bad("a", "b") is not None
     world.clock.run(world.clock.now + LOOK)
-    assert world.gauge.bad("a", "b") is None
+    assert run.actions.gauge.bad("a", "b") is None

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from laps_relay.sim.checks.invariants import Checks
 from laps_relay.sim.clients.ledger import BreakError
 from laps_relay.sim.runner import Run
 from laps_relay.sim.scenarios.model import Action, Scenario
@@ -49,9 +48,9 @@ def test_what_flows_is_seen_in_all_tables() -> None:
     assert last["discovered announces"] == 1
     assert last["responders"] == 1
     with pytest.raises(BreakError, match="left over"):
-        Checks(run.world, run.actions).empty()
+        run.checks.empty()
     with pytest.raises(BreakError, match="still sends what nobody wants"):
-        Checks(run.world, run.actions).nobody_listens()
+        run.checks.nobody_listens()
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -6,6 +6,8 @@ from laps_sdk.quic.base import OutStream
 from laps_sdk.quic.events import Closed, DatagramReceived, StopSending, StreamData, StreamReset
 from laps_sdk.quic.webtransport.codepoints import H3Code, to_http_code
 from laps_sdk.quic.webtransport.connection import WebTransportConnection, WtStream
+from laps_sdk.quic.webtransport.control import CriticalStreams
+from laps_sdk.quic.webtransport.fields import FieldCoder
 from testkit.fake_connection import NO_STATS
 from testkit.webtransport import RawPeer, SessionPair
 
@@ -152,27 +154,19 @@ def test_datagrams_need_the_peers_consent() -> None:
     peer = RawPeer()
     peer.session()
     quiet = WebTransportConnection(
-        peer.connection, Quiet(), session_id=0, protocol="", authority="", path=""
+        peer.connection,
+        critical=CriticalStreams(FieldCoder(), from_client=True),
+        incoming=set(),
+        on_close=lambda _code, _reason: None,
+        session_id=0,
+        protocol="",
+        authority="",
+        path="",
     )
     assert quiet.max_datagram_size == 0
     assert not quiet.send_datagram(b"x")
     peer.connection.datagram_size = 0
     assert peer.app.session.max_datagram_size == 0
-
-
-class Quiet:
-    """An owner whose peer sent no SETTINGS."""
-
-    takes_datagrams = False
-
-    def session_stream_opened(self, stream_id: int) -> None:
-        raise AssertionError
-
-    def session_stream_stopped(self, stream_id: int) -> None:
-        raise AssertionError
-
-    def close_session(self, code: int, reason: str) -> None:
-        raise AssertionError
 
 
 def test_streams_that_are_over_are_forgotten_but_not_before_their_events() -> None:

@@ -1,8 +1,8 @@
-"""What went over each way in five minutes: records of ``hop.stat``, read once for several tables.
+"""Traffic by path in five minutes, from ``hop.stat``; shared by several tables.
 
-Relays write a record for each way of a track every ten seconds; links, fan-out and bills need five
-minutes. All columns here are plain numbers and keys, so Spark adds them up in compiled code, and
-what stands on this frame no longer touches the records.
+Relays write a record for each path of a track every ten seconds. Links, fan-out and bills need five
+minutes. All columns are numbers and keys, so Spark adds them up in compiled code, and the tables
+above do not read the records again.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from laps_analytics.gold.builders.common import five_minutes, tenant_of
 from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.gold.silver import Silver
 
-__all__ = ["received", "regions", "ways_5m"]
+__all__ = ["paths_5m", "received", "regions"]
 
 
-def ways_5m(silver: Silver, days: Iterable[str], dimensions: Dimensions) -> DataFrame:
-    """(day, window, relay, its region, track, tenant, in_peer, out_peer) to bytes and ``events``.
+def paths_5m(silver: Silver, days: Iterable[str], dimensions: Dimensions) -> DataFrame:
+    """Return bytes and ``events`` by day, window, relay, region, track, tenant, in_peer, out_peer.
 
     ``last`` is the time of the last record.
     """
@@ -41,16 +41,16 @@ def ways_5m(silver: Silver, days: Iterable[str], dimensions: Dimensions) -> Data
     )
 
 
-def regions(silver: Silver, days: Iterable[str], ways: DataFrame) -> DataFrame:
-    """Relay to region, by day: the last word of the relay itself; its own name without one.
+def regions(silver: Silver, days: Iterable[str], paths: DataFrame) -> DataFrame:
+    """Return the region of each relay by day: the last one it reported, else its own name.
 
-    If a relay said two at the same microsecond, the one that sorts last counts.
+    If a relay reported two at the same microsecond, the one that sorts last counts.
     """
     wanted = tuple(days)
     keys = ("dt", "relay", "region")
     # The times by region first: a number is added up without sorting, a record would not be.
     parts = [
-        ways.groupBy(*keys).agg(F.max("last").alias("last")),
+        paths.groupBy(*keys).agg(F.max("last").alias("last")),
         *(
             silver.read(kind, wanted).groupBy(*keys).agg(F.max("ts").alias("last"))
             for kind in ("quic.sample", "node.adv")
@@ -63,12 +63,12 @@ def regions(silver: Silver, days: Iterable[str], ways: DataFrame) -> DataFrame:
     return found.select("dt", "relay", F.coalesce("last.region", "relay").alias("region"))
 
 
-def received(ways: DataFrame) -> DataFrame:
-    """What came in, counted once: (window, relay, track, tenant, in_peer) to ``in_bytes``.
+def received(paths: DataFrame) -> DataFrame:
+    """Return received bytes by window, relay, track, tenant and in_peer, counted once.
 
-    A relay that sends a track on over several ways may write the bytes that it received on each of
-    them. So what came in is what the way with the most of it says, in five minutes.
+    A relay that forwards a track over several paths may report the received bytes on each of them.
+    So the path with the most bytes counts.
     """
     keys = ("dt", "window_start", "relay", "track", "tenant", "in_peer")
-    by_way = ways.groupBy(*keys, "out_peer").agg(F.sum("in_bytes").alias("in_bytes"))
-    return by_way.groupBy(*keys).agg(F.max("in_bytes").alias("in_bytes"))
+    by_path = paths.groupBy(*keys, "out_peer").agg(F.sum("in_bytes").alias("in_bytes"))
+    return by_path.groupBy(*keys).agg(F.max("in_bytes").alias("in_bytes"))

@@ -1,8 +1,7 @@
-"""Links: how far, how lossy, how full, and when that changed; and ways that another would shorten.
+"""The tables ``link_quality_*`` and ``path_stretch``.
 
-Transports count since their session opened. What a window adds is the difference to the sample
-before, which may lie an hour back at most: of an older one nobody knows which window it belongs to,
-and the first sample that is known of a session adds nothing.
+Transports count from the opening of their session. A window adds the difference to the sample
+before, if that is at most an hour old. The first known sample of a session adds nothing.
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ from pyspark.sql import functions as F
 
 from laps_analytics.gold.builders.common import (
     FIVE_MINUTES,
-    Keep,
-    as_it_is,
-    disc,
-    disc_of,
+    Persist,
     finish,
     five_minutes,
+    percentile,
+    percentile_of_sorted,
+    unpersisted,
     window,
 )
-from laps_analytics.gold.builders.hops import ways_5m
+from laps_analytics.gold.builders.hops import paths_5m
 from laps_analytics.gold.builders.rollup import SECONDS, longer, quantile
 from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.gold.silver import Silver
@@ -33,16 +32,16 @@ __all__ = ["link_quality", "links_longer", "path_stretch"]
 
 _HOUR: Final = 3600
 _MARGIN: Final = 0.1
-"""How far beyond the range of the windows before a median is a change, as a share of its edge."""
+"""Share beyond the range of the hour before from which a median is a change."""
 _ENOUGH: Final = 6
-"""Windows before that are needed to call something a change."""
+"""Earlier windows needed to detect a change."""
 
 
-def link_quality(silver: Silver, days: Iterable[str], ways: DataFrame | None = None) -> DataFrame:
-    """``link_quality_5m``; ``ways`` are those of the days, if they are there already."""
+def link_quality(silver: Silver, days: Iterable[str], paths: DataFrame | None = None) -> DataFrame:
+    """Build ``link_quality_5m``; ``paths`` is the traffic by path of the days, if already built."""
     wanted = tuple(days)
-    if ways is None:
-        ways = ways_5m(silver, wanted, Dimensions())
+    if paths is None:
+        paths = paths_5m(silver, wanted, Dimensions())
     session = Window.partitionBy("relay", "boot", "session_id").orderBy("ts", "event_seq")
     recent = F.unix_micros("ts") - F.unix_micros(F.lag("ts").over(session)) <= _HOUR * 1_000_000
 
@@ -66,7 +65,7 @@ def link_quality(silver: Silver, days: Iterable[str], ways: DataFrame | None = N
     nothing = F.lit(None).cast("bigint")
     # Added up before they meet the samples: what follows keeps lists, and costs more for each row.
     bytes_sent = (
-        ways.where("out_peer IS NOT NULL")
+        paths.where("out_peer IS NOT NULL")
         .groupBy("dt", "window_start", "relay", F.col("out_peer").alias("peer"))
         .agg(F.sum("out_bytes").alias("out_bytes"))
         .select(
@@ -89,8 +88,8 @@ def link_quality(silver: Silver, days: Iterable[str], ways: DataFrame | None = N
         .withColumns(
             {
                 "samples": F.size("rtts").cast("bigint"),
-                "rtt_p50_us": disc_of(0.5, "rtts"),
-                "rtt_p95_us": disc_of(0.95, "rtts"),
+                "rtt_p50_us": percentile_of_sorted(0.5, "rtts"),
+                "rtt_p95_us": percentile_of_sorted(0.95, "rtts"),
             }
         )
         .drop("rtts")
@@ -114,7 +113,7 @@ def link_quality(silver: Silver, days: Iterable[str], ways: DataFrame | None = N
 
 
 def links_longer(lower: DataFrame, name: str) -> DataFrame:
-    """The hour from five minutes (``link_quality_1h``), or the day from hours."""
+    """Build ``link_quality_1h`` from five minutes, or ``link_quality_1d`` from hours."""
     if name == "link_quality_1h":
         lower = lower.withColumns(
             {
@@ -135,7 +134,7 @@ def links_longer(lower: DataFrame, name: str) -> DataFrame:
 
 
 def _rated(rows: DataFrame, seconds: int) -> DataFrame:
-    """Ratios from sums, whatever the length of the window."""
+    """Add the ratios, computed from sums."""
     sent = F.col("sent_packets")
     return rows.withColumns(
         {
@@ -145,8 +144,10 @@ def _rated(rows: DataFrame, seconds: int) -> DataFrame:
     )
 
 
-def path_stretch(silver: Silver, days: Iterable[str], *, keep: Keep = as_it_is) -> DataFrame:
-    """``path_stretch``: the way in use against the best of one link or two."""
+def path_stretch(
+    silver: Silver, days: Iterable[str], *, persist: Persist = unpersisted
+) -> DataFrame:
+    """Build ``path_stretch``: the path in use against the best of one or two links."""
     wanted = tuple(days)
     keys = ("dt", "window_start")
     in_use = (
@@ -157,7 +158,7 @@ def path_stretch(silver: Silver, days: Iterable[str], *, keep: Keep = as_it_is) 
         .select(*keys, "relay", F.col("node_id").alias("node"), "last.sum_srtt_us")
     )
     # A round trip is as long from either end, so both ends' samples are one link's.
-    link = keep(
+    link = persist(
         silver.read("quic.sample", wanted)
         .where("peer IS NOT NULL AND peer <> relay")
         .groupBy(
@@ -166,7 +167,7 @@ def path_stretch(silver: Silver, days: Iterable[str], *, keep: Keep = as_it_is) 
             F.least("relay", "peer").alias("a"),
             F.greatest("relay", "peer").alias("b"),
         )
-        .agg(disc(0.5, "srtt_us").alias("rtt"))
+        .agg(percentile(0.5, "srtt_us").alias("rtt"))
     )
     back = link.select(*keys, F.col("b").alias("a"), F.col("a").alias("b"), "rtt")
     links = link.unionByName(back)

@@ -1,4 +1,4 @@
-"""From a network, demand and policy to a plan that can be signed."""
+"""Compose a plan from a network, demand and policy."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ import numpy as np
 from laps_analytics.plan.core.demand import Group, Track, aggregate, digest
 from laps_analytics.plan.core.network import Network
 from laps_analytics.plan.core.placement import DIRECT, GONE, Draft, InForce, draft
-from laps_analytics.plan.core.repair import Ledger, keep_to_budget, relieve
+from laps_analytics.plan.core.repair import ChangeTracker, apply_change_budget, fit_to_capacity
 from laps_analytics.plan.core.revert import Part
 from laps_analytics.plan.core.rules import Policy
 from laps_wire.nodeid import NodeId
 from laps_wire.plan import Plan, PlanEntry
 
-__all__ = ["Made", "in_force", "make", "place", "snapshot_hash"]
+__all__ = ["PlanResult", "choose_vias", "compose_plan", "in_force", "snapshot_hash"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Made:
-    """A plan and how it came about."""
+class PlanResult:
+    """A plan with its draft."""
 
     plan: Plan
     draft: Draft
     changed: int
-    """Cells that differ from the plan in force."""
+    """Number of cells that differ from the plan in force."""
 
 
 def in_force(plan: Plan | None, network: Network) -> InForce:
-    """The plan in force as a table over the rows of a network."""
+    """Return the plan in force as a table over the rows of a network."""
     found: dict[tuple[int, str, int | str], int] = {}
     for entry in () if plan is None else plan.entries:
         origin = network.index.get(str(entry.origin))
@@ -45,21 +45,21 @@ def in_force(plan: Plan | None, network: Network) -> InForce:
     return found
 
 
-def place(
+def choose_vias(
     network: Network,
     policy: Policy,
     tracks: Iterable[Track],
     previous: Plan | None = None,
     hold: Collection[Part] = (),
 ) -> tuple[Draft, set[int]]:
-    """The Vias of all cells, and which cells differ from the plan before.
+    """Choose the Vias of all cells; also return the cells that differ from the plan in force.
 
-    What is in a part to ``hold`` stays as the plan before has it.
+    Cells in a part of ``hold`` keep their entry of the plan in force.
     """
     old = in_force(previous, network)
 
     def vias(track: Track) -> tuple[int, ...]:
-        """What the plan before says of a track: a group is changed or kept as a whole."""
+        """Return the Vias of a track in the plan in force; a group changes as a whole."""
         regions = sorted({network.nodes[target].region for target in track.viewers})
         by_class = [old.get((track.origin, region, track.scope), DIRECT) for region in regions]
         return tuple(
@@ -69,18 +69,18 @@ def place(
 
     made = draft(network, policy, aggregate(tracks, vias))
     budget = None if previous is None else policy.hard.change_budget
-    ledger = Ledger(made, old, budget, hold)
-    keep_to_budget(made, ledger)
-    relieve(made, ledger)
-    return made, ledger.changed
+    tracker = ChangeTracker(made, old, budget, hold)
+    apply_change_budget(made, tracker)
+    fit_to_capacity(made, tracker)
+    return made, tracker.changed
 
 
 def snapshot_hash(network: Network, groups: Sequence[Group]) -> str:
-    """What a plan is based on, as one hash."""
+    """Return a hash of the input of a plan."""
     return hashlib.sha256(f"{network.digest()} {digest(groups)}".encode()).hexdigest()
 
 
-def make(
+def compose_plan(
     network: Network,
     policy: Policy,
     tracks: Iterable[Track],
@@ -91,9 +91,9 @@ def make(
     lifetime_us: int,
     previous: Plan | None = None,
     hold: Collection[Part] = (),
-) -> Made:
-    """Plan. Time is an argument; the same arguments give the same plan."""
-    made, changed = place(network, policy, tracks, previous, hold)
+) -> PlanResult:
+    """Make a plan. The same arguments give the same plan."""
+    made, changed = choose_vias(network, policy, tracks, previous, hold)
     # The first leg is shared by the cells of a group that use the same Via.
     sharing = Counter(
         (cell.group, via) for cell, via in zip(made.cells, made.via, strict=True) if via != DIRECT
@@ -112,7 +112,7 @@ def make(
         constraints=policy.hard,
         entries=tuple(sorted(entries, key=lambda e: (e.origin, e.region, e.scope, e.tracks or ()))),
     )
-    return Made(plan=plan, draft=made, changed=len(changed))
+    return PlanResult(plan=plan, draft=made, changed=len(changed))
 
 
 def _entry(made: Draft, number: int, sharing: int) -> PlanEntry:
@@ -141,7 +141,7 @@ def _entry(made: Draft, number: int, sharing: int) -> PlanEntry:
 
 
 def _reason(made: Draft, number: int, delay_ms: float, next_best: int | None) -> str:
-    """One sentence: what it does, and what the next best would have been."""
+    """Return one sentence: the effect of an entry, and the next best Via."""
     cell = made.cells[number]
     count = len(cell.members)
     words = [
@@ -151,8 +151,8 @@ def _reason(made: Draft, number: int, delay_ms: float, next_best: int | None) ->
     ]
     if abs(delay_ms) >= 0.5:
         words[0] += f", {abs(delay_ms):.0f} ms {'longer' if delay_ms > 0 else 'shorter'}"
-    if number in made.crowded_out:
-        best = made.network.nodes[made.crowded_out[number]].id
+    if number in made.displaced:
+        best = made.network.nodes[made.displaced[number]].id
         words.append(f"{best} would be better and has no room")
     elif number in made.held:
         words.append("held as it was")

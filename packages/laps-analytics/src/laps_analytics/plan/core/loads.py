@@ -1,11 +1,11 @@
-"""What a draft puts on relays and links, and what is left of them.
+"""Load of relays and links under a draft, and their spare capacity.
 
-Every copy counts: what goes over a Via, what an origin sends directly, and what it sends within its
-own region, which no plan moves. A relay sends each copy once, so an origin has one for every target
-that it serves itself and one for every Via of a track.
+Every copy counts: over a Via, sent directly by an origin, or sent within the region of the origin.
+A relay sends each copy once. So an origin sends one copy for every target that it serves itself,
+and one for every Via of a track.
 
-A *reserve* is what a spot would get if one Via failed and its cells took their second ways. That
-must fit into the whole capacity; what is planned for must fit into the share that headroom leaves.
+A *reserve* is the load that a resource gets if one Via fails and its cells use their fallbacks. It
+must fit into the full capacity. Planned load must fit into the share that headroom leaves.
 """
 
 from __future__ import annotations
@@ -19,28 +19,31 @@ from laps_analytics.plan.core.network import Floats
 from laps_analytics.plan.core.placement import DIRECT, GONE, Draft
 from laps_analytics.plan.core.rules import capacities
 
-__all__ = ["ROUNDING", "Loads", "Spot"]
+__all__ = ["ROUNDING", "Loads", "Resource"]
 
 ROUNDING: Final = 1e-3
-"""Bits a second that come from adding up in another order."""
+"""Difference in bits a second that may come from the order of additions."""
 
-Spot = tuple[int, ...]
+Resource = tuple[int, ...]
 """A relay, or a link as two relays."""
 
 
 class Loads:
-    """What is left of relays and links; ``ways`` is a Via for each cell, the draft's by default."""
+    """Spare capacity of relays and links.
 
-    def __init__(self, draft: Draft, ways: Sequence[int] | None = None) -> None:
+    ``vias`` has a Via for each cell; by default those of the draft.
+    """
+
+    def __init__(self, draft: Draft, vias: Sequence[int] | None = None) -> None:
         self._draft = draft
-        self._ways = draft.via if ways is None else ways
+        self._vias = draft.via if vias is None else vias
         self.node_spare, self.link_spare = capacities(draft.network, draft.policy)
         self._node_rest, self._link_rest = _rest(draft)
         self._uses: dict[tuple[int, int], int] = {}
-        self._reserved: dict[Spot, dict[int, float]] = {}
-        """By spot and Via that fails."""
+        self._reserved: dict[Resource, dict[int, float]] = {}
+        """Reserved rate by resource and failing Via."""
         self._second_uses: dict[tuple[int, int, int], int] = {}
-        """By group, Via that fails and second Via."""
+        """Number of uses by group, failing Via and fallback."""
         planned: dict[int, set[int]] = {}
         for cell in draft.cells:
             planned.setdefault(cell.group, set()).update(cell.members)
@@ -48,11 +51,11 @@ class Loads:
             rest = set(range(len(group.targets))) - planned.get(number, set())
             if rest:
                 self._send(group.origin, [group.targets[member] for member in rest], group.rate_bps)
-        for number, via in enumerate(self._ways):
+        for number, via in enumerate(self._vias):
             self._put(number, via, 1)
 
     def targets(self, number: int) -> list[int]:
-        """The rows of a cell's s-relays."""
+        """Return the rows of the targets of a cell."""
         cell = self._draft.cells[number]
         group = self._draft.groups[cell.group]
         return [group.targets[member] for member in cell.members]
@@ -82,16 +85,16 @@ class Loads:
 
     # Room
 
-    def lift(self, number: int) -> None:
-        """Take a cell away for a while, to see what else would fit; :meth:`lower` puts it back."""
+    def remove(self, number: int) -> None:
+        """Take the load of a cell off its resources; :meth:`restore` adds it again."""
         self._put(number, self._draft.via[number], -1)
 
-    def lower(self, number: int) -> None:
-        """Put a cell back."""
+    def restore(self, number: int) -> None:
+        """Add the load of a removed cell again."""
         self._put(number, self._draft.via[number], 1)
 
     def fits(self, number: int, via: int) -> bool:
-        """Whether a cell that was lifted can take a way."""
+        """Return whether a removed cell fits on a Via, or on the direct path."""
         group = self._draft.groups[self._draft.cells[number].group]
         origin, rate, targets = group.origin, group.rate_bps, self.targets(number)
         if via == DIRECT:
@@ -108,25 +111,26 @@ class Loads:
             and all(self._has_room((via, target), rate) for target in targets)
         )
 
-    def _has_room(self, spot: Spot, rate: float) -> bool:
-        spare = self.spare(spot) - rate
-        reserved = max(self._reserved.get(spot, {}).values(), default=0.0)
-        return spare >= 0 and spare + self._rest_of(spot) >= reserved
+    def _has_room(self, resource: Resource, rate: float) -> bool:
+        spare = self.spare(resource) - rate
+        reserved = max(self._reserved.get(resource, {}).values(), default=0.0)
+        return spare >= 0 and spare + self._rest_of(resource) >= reserved
 
-    def spare(self, spot: Spot) -> float:
-        """What is left of a relay or link; below 0 it carries too much."""
-        return float(self.node_spare[spot[0]] if len(spot) == 1 else self.link_spare[spot])
+    def spare(self, resource: Resource) -> float:
+        """Return the spare capacity of a relay or link; negative if it is overloaded."""
+        return float(
+            self.node_spare[resource[0]] if len(resource) == 1 else self.link_spare[resource]
+        )
 
-    def _rest_of(self, spot: Spot) -> float:
-        return float(self._node_rest[spot[0]] if len(spot) == 1 else self._link_rest[spot])
+    def _rest_of(self, resource: Resource) -> float:
+        return float(
+            self._node_rest[resource[0]] if len(resource) == 1 else self._link_rest[resource]
+        )
 
     # Second ways
 
     def second(self, number: int, via: int) -> int | None:
-        """The cheapest other Via that could take a cell over if ``via`` failed; None: none could.
-
-        The cell is lifted or where it is.
-        """
+        """Return the cheapest fallback with room for a cell if ``via`` failed; None without one."""
         draft = self._draft
         total = draft.tables[number].cost + draft.choices.first_legs(
             draft.groups[draft.cells[number].group]
@@ -136,32 +140,32 @@ class Loads:
                 break
             other = int(draft.choices.candidates[at])
             if other != via and all(
-                self.spare(spot) + self._rest_of(spot)
-                >= self._reserved.get(spot, {}).get(via, 0.0) + rate
-                for spot, rate in self._taken_over(number, via, other)
+                self.spare(resource) + self._rest_of(resource)
+                >= self._reserved.get(resource, {}).get(via, 0.0) + rate
+                for resource, rate in self._taken_over(number, via, other)
             ):
                 return other
         return None
 
     def reserve(self, number: int, via: int, second: int) -> None:
-        """Keep room on a second way."""
-        for spot, rate in self._taken_over(number, via, second):
-            kept = self._reserved.setdefault(spot, {})
+        """Reserve capacity for a fallback."""
+        for resource, rate in self._taken_over(number, via, second):
+            kept = self._reserved.setdefault(resource, {})
             kept[via] = kept.get(via, 0.0) + rate
         key = self._draft.cells[number].group, via, second
         self._second_uses[key] = self._second_uses.get(key, 0) + 1
 
     def release(self) -> None:
-        """No second way has room kept any more."""
+        """Release all reserves."""
         self._reserved.clear()
         self._second_uses.clear()
 
-    def _taken_over(self, number: int, via: int, second: int) -> list[tuple[Spot, float]]:
-        """What a second way gets if the first one fails."""
+    def _taken_over(self, number: int, via: int, second: int) -> list[tuple[Resource, float]]:
+        """Return the load of a fallback if the first Via fails."""
         cell = self._draft.cells[number]
         group = self._draft.groups[cell.group]
         rate, targets = group.rate_bps, self.targets(number)
-        found: list[tuple[Spot, float]] = [((second,), rate * len(targets))]
+        found: list[tuple[Resource, float]] = [((second,), rate * len(targets))]
         found += [((second, target), rate) for target in targets]
         known = self._uses.get((cell.group, second), 0)
         if not known and not self._second_uses.get((cell.group, via, second), 0):
@@ -170,39 +174,42 @@ class Loads:
 
     # Crowds
 
-    def spots(self, number: int) -> list[Spot]:
-        """The relay and the links that a cell uses: what gets better if it goes elsewhere."""
-        via = self._ways[number]
+    def resources(self, number: int) -> list[Resource]:
+        """Return the relay and the links that a cell loads."""
+        via = self._vias[number]
         origin = self._draft.groups[self._draft.cells[number].group].origin
         if via == GONE:
             return []
         source = origin if via == DIRECT else via
-        found: list[Spot] = [(source,), *((source, target) for target in self.targets(number))]
+        found: list[Resource] = [(source,), *((source, target) for target in self.targets(number))]
         return found if via == DIRECT else [*found, (origin, via)]
 
-    def is_over(self, spot: Spot) -> bool:
-        """Whether it carries too much."""
-        return self.spare(spot) < -ROUNDING
+    def is_over(self, resource: Resource) -> bool:
+        """Return whether a resource is overloaded."""
+        return self.spare(resource) < -ROUNDING
 
-    def over(self) -> set[Spot]:
-        """Relays and links that carry too much."""
+    def over(self) -> set[Resource]:
+        """Return the overloaded relays and links."""
         nodes = np.flatnonzero(self.node_spare < -ROUNDING)
         links = np.argwhere(self.link_spare < -ROUNDING)
         return {(int(node),) for node in nodes} | {(int(a), int(b)) for a, b in links}
 
-    def crowded(self) -> list[tuple[Spot, list[int]]]:
-        """Spots that carry too much, worst first, and the cells that use them."""
+    def overloaded(self) -> list[tuple[Resource, list[int]]]:
+        """Return the overloaded resources, worst first, each with its cells."""
         over = self.over()
-        users: dict[Spot, list[int]] = {}
-        for number in range(len(self._ways)) if over else ():
-            for spot in self.spots(number):
-                if spot in over:
-                    users.setdefault(spot, []).append(number)
-        return [(spot, users[spot]) for spot in sorted(users, key=lambda s: (self.spare(s), s))]
+        users: dict[Resource, list[int]] = {}
+        for number in range(len(self._vias)) if over else ():
+            for resource in self.resources(number):
+                if resource in over:
+                    users.setdefault(resource, []).append(number)
+        return [
+            (resource, users[resource])
+            for resource in sorted(users, key=lambda s: (self.spare(s), s))
+        ]
 
 
 def _rest(draft: Draft) -> tuple[Floats, Floats]:
-    """What headroom leaves of relays and links."""
+    """Return the capacity that headroom reserves, of relays and of links."""
     share = 1 - draft.policy.headroom
     nodes = np.array([node.capacity_bps for node in draft.network.nodes])
     # Of what is not limited, nothing is nothing.

@@ -1,4 +1,4 @@
-"""What groups share: a budget of changes, and the capacity of relays and links."""
+"""Fit a draft to the change budget and to the capacity of relays and links."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Final
 
 import numpy as np
 
-from laps_analytics.plan.core.loads import Loads, Spot
+from laps_analytics.plan.core.loads import Loads, Resource
 from laps_analytics.plan.core.placement import DIRECT, GONE, Draft, InForce
 from laps_analytics.plan.core.revert import Part, is_in
 
-__all__ = ["Ledger", "has_room", "keep_to_budget", "old_via", "relieve"]
+__all__ = ["ChangeTracker", "apply_change_budget", "fit_to_capacity", "has_room", "old_via"]
 
 _ROUNDS: Final = 8
-"""Of moving cells off crowded spots; one is enough unless Edges are Vias."""
+"""Rounds of moving cells off overloaded resources. One is enough unless Edges are Vias."""
 
 NO_ROOM: Final = "no Via has room for it"
 NO_BUDGET: Final = "the budget of changes is used up"
@@ -22,7 +22,7 @@ HELD: Final = "it is held as it was"
 
 
 def old_via(draft: Draft, cell: int, in_force: InForce) -> int:
-    """The Via that the plan in force has for a cell: that of its first track that has one."""
+    """Return the Via of a cell in the plan in force: that of its first track with an entry."""
     found = draft.cells[cell]
     group = draft.groups[found.group]
     said: tuple[int | str, ...] = (*group.keys, group.scope)
@@ -33,12 +33,12 @@ def old_via(draft: Draft, cell: int, in_force: InForce) -> int:
     return DIRECT
 
 
-class Ledger:
-    """Which cells differ from the plan in force, and how many of these changes count.
+class ChangeTracker:
+    """Cells that differ from the plan in force, and the changes that count.
 
-    What must change does not: its Via is gone or not allowed any more, or what it uses would be
-    too full if nothing were changed. What is held stays as it is, or is left to relays if its Via
-    is not allowed any more; only what is too full moves it.
+    A change does not count if it is necessary: its Via is gone, is not allowed any more, or uses an
+    overloaded resource. A held cell keeps its Via, or gets none if that is not allowed any more.
+    Only an overload moves it.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Ledger:
                     self.old[number] = DIRECT
                 draft.via[number] = self.old[number]
         self.changed = {n for n, via in enumerate(draft.via) if via != self.old[n]}
-        """Cells that differ, whether or not that counts."""
+        """Cells that differ, whether or not the change counts."""
         self.must = {
             number
             for number, via in enumerate(self.old)
@@ -62,86 +62,91 @@ class Ledger:
         }
         if budget is not None:
             before = Loads(draft, self.old)
-            self.must |= {number for _, users in before.crowded() for number in users}
+            self.must |= {number for _, users in before.overloaded() for number in users}
 
-    def noted(self, number: int) -> None:
-        """The draft has another way for a cell."""
+    def record(self, number: int) -> None:
+        """Record that the Via of a cell in the draft changed."""
         if self._draft.via[number] == self.old[number]:
             self.changed.discard(number)
         else:
             self.changed.add(number)
 
-    def may(self, number: int, via: int) -> bool:
-        """Whether a cell may go elsewhere."""
+    def allows(self, number: int, via: int) -> bool:
+        """Return whether a cell may change to a Via."""
         if number in self._draft.held and number not in self.must:
             return via == self.old[number]
         free = via == self.old[number] or number in self.must or number in self.changed
         return free or self.budget is None or len(self.changed - self.must) < self.budget
 
 
-def keep_to_budget(draft: Draft, ledger: Ledger) -> None:
-    """Leave what gains least as it is."""
-    if ledger.budget is None:
+def apply_change_budget(draft: Draft, tracker: ChangeTracker) -> None:
+    """Undo the changes that gain least, down to the budget."""
+    if tracker.budget is None:
         return
     voluntary = []
-    for number in ledger.changed - ledger.must:
-        before = draft.cost_of(number, ledger.old[number])
+    for number in tracker.changed - tracker.must:
+        before = draft.cost_of(number, tracker.old[number])
         gain = min(before, 1e9) - draft.cost_of(number, draft.via[number])
         voluntary.append((-gain, number))
-    for _, number in sorted(voluntary)[ledger.budget :]:
+    for _, number in sorted(voluntary)[tracker.budget :]:
         draft.kept[number] = draft.via[number]
-        draft.via[number] = ledger.old[number]
-        ledger.noted(number)
+        draft.via[number] = tracker.old[number]
+        tracker.record(number)
 
 
-def relieve(draft: Draft, ledger: Ledger) -> None:
-    """Move cells off relays and links that cannot carry them, then name second ways.
+def fit_to_capacity(draft: Draft, tracker: ChangeTracker) -> None:
+    """Move cells off overloaded relays and links, then assign fallbacks.
 
-    A cell goes only where it fits. One that fits nowhere is left to hub and spoke, and the reason
-    is noted; so is one whose direct way is full and that no Via has room for.
+    A cell moves only where it fits. A cell that fits nowhere becomes hub and spoke, and the reason
+    is recorded.
     """
     loads = Loads(draft)
     for _ in range(_ROUNDS):
-        moved = [_unload(draft, loads, ledger, spot, users) for spot, users in loads.crowded()]
+        moved = [
+            _unload(draft, loads, tracker, resource, users)
+            for resource, users in loads.overloaded()
+        ]
         if not any(moved):
             break
-    _fill(draft, loads, ledger)
-    _name_seconds(draft, loads, ledger)
-    _fill(draft, loads, ledger, name=True)
-    _note(draft, loads)
+    _assign_remaining(draft, loads, tracker)
+    _assign_fallbacks(draft, loads, tracker)
+    _assign_remaining(draft, loads, tracker, name=True)
+    _record_uncovered(draft, loads)
 
 
-def _unload(draft: Draft, loads: Loads, ledger: Ledger, spot: Spot, users: list[int]) -> bool:
-    """Take from one spot what is too much, cheapest first, and first what changes anyway."""
+def _unload(
+    draft: Draft, loads: Loads, tracker: ChangeTracker, resource: Resource, users: list[int]
+) -> bool:
+    """Move cells off an overloaded resource: first changed ones, then the cheapest."""
     # Where cells were moved for another spot, they do not count here any more.
-    still = [number for number in users if spot in loads.spots(number)]
-    if not loads.is_over(spot):
+    still = [number for number in users if resource in loads.resources(number)]
+    if not loads.is_over(resource):
         return False
     order = sorted(
-        (number not in ledger.changed, *_weight(draft, loads, number)) for number in still
+        (number not in tracker.changed, *_weight(draft, loads, number)) for number in still
     )
     moved = False
     for _, _, number in order:
-        if not loads.is_over(spot):
+        if not loads.is_over(resource):
             break
         here = draft.via[number]
-        via = _elsewhere(draft, loads, number, ledger)
+        via = _cheapest_alternative(draft, loads, number, tracker)
         if via is None and here != DIRECT:
             via = DIRECT
         if via is not None:
             if here == DIRECT:
                 draft.full.add(number)
             else:
-                draft.crowded_out.setdefault(number, here)
+                draft.displaced.setdefault(number, here)
             loads.move(number, via)
-            ledger.noted(number)
+            tracker.record(number)
             moved = True
     return moved
 
 
 def _weight(draft: Draft, loads: Loads, number: int) -> tuple[float, int]:
-    """What a move of a cell costs for each bit that it relieves; and the cell."""
-    via = _elsewhere(draft, loads, number, None)
+    """Return the cost of moving a cell for each bit that it relieves, and the cell."""
+    via = _cheapest_alternative(draft, loads, number, None)
     then = 1e9 if via is None else min(_total(draft, number, via), 1e9)
     now = _total(draft, number, draft.via[number])
     extra = then - (now if np.isfinite(now) else 0.0)
@@ -149,7 +154,7 @@ def _weight(draft: Draft, loads: Loads, number: int) -> tuple[float, int]:
 
 
 def _total(draft: Draft, number: int, via: int) -> float:
-    """What a cell costs with its first leg."""
+    """Return the cost of a cell with its first leg."""
     cost = draft.cost_of(number, via)
     column = None if via == DIRECT else draft.column(via)
     if column is None:
@@ -158,87 +163,91 @@ def _total(draft: Draft, number: int, via: int) -> float:
     return cost + float(draft.choices.first_legs(group)[column])
 
 
-def _elsewhere(draft: Draft, loads: Loads, number: int, ledger: Ledger | None) -> int | None:
-    """The cheapest other choice that is allowed and fits; None if there is none."""
+def _cheapest_alternative(
+    draft: Draft, loads: Loads, number: int, tracker: ChangeTracker | None
+) -> int | None:
+    """Return the cheapest other choice that is allowed and fits; None if there is none."""
     group = draft.groups[draft.cells[number].group]
     here = draft.via[number]
     total = draft.tables[number].cost + draft.choices.first_legs(group)
     plain = draft.tables[number].direct
     found: int | None = None
-    loads.lift(number)
+    loads.remove(number)
     if here != DIRECT and np.isfinite(plain) and loads.fits(number, DIRECT):
-        found = DIRECT if _may(ledger, number, DIRECT) else None
+        found = DIRECT if _allows(tracker, number, DIRECT) else None
     most = plain if found == DIRECT else np.inf
     for at in np.argsort(total, kind="stable"):
         if not total[at] < most:
             break
         via = int(draft.choices.candidates[at])
-        if via != here and _may(ledger, number, via) and has_room(draft, loads, number, via):
+        if via != here and _allows(tracker, number, via) and has_room(draft, loads, number, via):
             found = via
             break
-    loads.lower(number)
+    loads.restore(number)
     return found
 
 
 def has_room(draft: Draft, loads: Loads, number: int, via: int) -> bool:
-    """Whether a cell that was lifted fits, with a second way where it must have one."""
+    """Return whether a removed cell fits on a Via, with a fallback if it must have one."""
     if not loads.fits(number, via):
         return False
     return not _disjoint(draft, number) or loads.second(number, via) is not None
 
 
-def _may(ledger: Ledger | None, number: int, via: int) -> bool:
-    return ledger is None or ledger.may(number, via)
+def _allows(tracker: ChangeTracker | None, number: int, via: int) -> bool:
+    return tracker is None or tracker.allows(number, via)
 
 
 def _disjoint(draft: Draft, number: int) -> bool:
     return draft.policy.rule(draft.groups[draft.cells[number].group].scope).disjoint
 
 
-def _stranded(draft: Draft, loads: Loads, number: int) -> bool:
-    """Whether a cell has no Via, and hub and spoke is not allowed or too much for what it uses."""
+def _lacks_path(draft: Draft, loads: Loads, number: int) -> bool:
+    """Return whether a cell has no Via and hub and spoke is not allowed or is overloaded."""
     return draft.via[number] == DIRECT and (
         not np.isfinite(draft.tables[number].direct)
-        or any(loads.is_over(spot) for spot in loads.spots(number))
+        or any(loads.is_over(resource) for resource in loads.resources(number))
     )
 
 
-def _fill(draft: Draft, loads: Loads, ledger: Ledger, *, name: bool = False) -> None:
-    """Give cells a Via that hub and spoke is not allowed for, while one has room."""
+def _assign_remaining(
+    draft: Draft, loads: Loads, tracker: ChangeTracker, *, name: bool = False
+) -> None:
+    """Give a Via with room to each cell for which hub and spoke is not allowed."""
     moved = True
     while moved:
         moved = False
         for number in range(len(draft.cells)):
-            if not _stranded(draft, loads, number):
+            if not _lacks_path(draft, loads, number):
                 continue
-            via = _back(draft, loads, ledger, number)
+            via = _previous_via(draft, loads, tracker, number)
             if via is None:
-                via = _elsewhere(draft, loads, number, ledger)
+                via = _cheapest_alternative(draft, loads, number, tracker)
             if via is None:
                 continue
             loads.move(number, via)
-            ledger.noted(number)
+            tracker.record(number)
             moved = True
-            if draft.crowded_out.get(number) == via:
-                del draft.crowded_out[number]
+            if draft.displaced.get(number) == via:
+                del draft.displaced[number]
             if name and (second := loads.second(number, via)) is not None:
                 loads.reserve(number, via, second)
                 draft.second[number] = second
 
 
-def _back(draft: Draft, loads: Loads, ledger: Ledger, number: int) -> int | None:
-    """The Via of the plan in force, if a cell was taken off it and there is room again."""
-    old = ledger.old[number]
+def _previous_via(draft: Draft, loads: Loads, tracker: ChangeTracker, number: int) -> int | None:
+    """Return the Via of the plan in force if it has room for the cell again; None otherwise."""
+    old = tracker.old[number]
     if old in (DIRECT, GONE) or not np.isfinite(draft.cost_of(number, old)):
         return None
-    loads.lift(number)
+    loads.remove(number)
     fits = has_room(draft, loads, number, old)
-    loads.lower(number)
+    loads.restore(number)
     return old if fits else None
 
 
-def _name_seconds(draft: Draft, loads: Loads, ledger: Ledger) -> None:
-    """A second way for each cell that has room if the first one fails; some must have one."""
+def _assign_fallbacks(draft: Draft, loads: Loads, tracker: ChangeTracker) -> None:
+    """Assign a fallback with room to each cell; cells that must have one and lack it move."""
     while True:
         loads.release()
         draft.second.clear()
@@ -254,20 +263,20 @@ def _name_seconds(draft: Draft, loads: Loads, ledger: Ledger) -> None:
         if not without:
             return
         for number in without:
-            draft.crowded_out.setdefault(number, draft.via[number])
-            if draft.via[number] == ledger.old[number]:
-                ledger.must.add(number)
+            draft.displaced.setdefault(number, draft.via[number])
+            if draft.via[number] == tracker.old[number]:
+                tracker.must.add(number)
             loads.move(number, DIRECT)
-            ledger.noted(number)
+            tracker.record(number)
 
 
-def _note(draft: Draft, loads: Loads) -> None:
-    """Which cells are left to hub and spoke although that is not allowed, and why."""
+def _record_uncovered(draft: Draft, loads: Loads) -> None:
+    """Record the cells without an allowed path, and why."""
     for number in range(len(draft.cells)):
-        if not _stranded(draft, loads, number):
+        if not _lacks_path(draft, loads, number):
             draft.uncovered.pop(number, None)
         elif np.isfinite(draft.tables[number].cost).any():
-            fits = _elsewhere(draft, loads, number, None) is not None
+            fits = _cheapest_alternative(draft, loads, number, None) is not None
             why = HELD if number in draft.held else NO_BUDGET
             draft.uncovered[number] = why if fits else NO_ROOM
         elif number not in draft.uncovered:

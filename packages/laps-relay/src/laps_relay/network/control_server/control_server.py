@@ -22,10 +22,10 @@ a track that the whole world receives those of some near Edges only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from heapq import nsmallest
-from typing import Final, Protocol
+from typing import Final
 
 from laps_relay.network.control_server.redirect import takes_clients
 from laps_relay.network.flood.floods import AnnounceTable, Change, SubscribeTable
@@ -46,28 +46,10 @@ from laps_wire.peering.laps2 import (
 )
 from laps_wire.peering.laps2.information import AnnounceIdentity, SubscribeIdentity
 
-__all__ = ["MAX_SHARED", "ControlHost", "ControlServer"]
+__all__ = ["MAX_SHARED", "ControlServer"]
 
 MAX_SHARED: Final = 16
 """Of so many other Edges that have a track one that drains is told."""
-
-
-class ControlHost(Protocol):
-    """The relay around it; a part of ``InterestsHost``."""
-
-    @property
-    def announces(self) -> AnnounceTable:
-        """All announces; exports by :meth:`ControlServer.exports_announce`."""
-
-    @property
-    def subscribes(self) -> SubscribeTable:
-        """All subscribes; exports and audience as :class:`ControlServer` has them."""
-
-    def node(self, node: NodeId) -> NodeSelf | None:
-        """What a node says of itself; None if the NIB does not have it."""
-
-    def respond(self, now: float, session: int, response: SubscribeResponse) -> None:
-        """Send a response over a session, at once."""
 
 
 class ControlServer:
@@ -75,19 +57,38 @@ class ControlServer:
 
     __slots__ = (
         "_announced",
+        "_announces",
         "_edges",
-        "_host",
         "_index",
         "_leavers",
         "_local",
+        "_node",
         "_nodes",
         "_proxies",
+        "_respond",
         "_subscribes",
+        "_table",
     )
 
-    def __init__(self, local: NodeId, host: ControlHost) -> None:
+    def __init__(
+        self,
+        local: NodeId,
+        *,
+        announces: AnnounceTable,
+        subscribes: SubscribeTable,
+        node: Callable[[NodeId], NodeSelf | None],
+        respond: Callable[[float, int, SubscribeResponse], None],
+    ) -> None:
+        """``announces`` and ``subscribes`` are the flood tables, whose exports this class decides.
+
+        ``node`` returns what a node says of itself, or None if it is unknown. ``respond`` sends a
+        response: (now, session, response).
+        """
         self._local = local
-        self._host = host
+        self._announces = announces
+        self._table = subscribes
+        self._node = node
+        self._respond = respond
         self._index: AnnounceIndex[int, NodeId] = AnnounceIndex()
         self._announced: dict[NodeId, dict[AnnounceIdentity, AnnounceInfo]] = {}
         self._subscribes: SubscribeIndex[NodeId] = SubscribeIndex()
@@ -123,7 +124,7 @@ class ControlServer:
     def settle(self) -> None:
         """Somebody else may speak now for an Edge that has no session with us."""
         for node, before in self._proxies.items():
-            session = self._host.announces.heard_on(next(iter(self._announced[node])))
+            session = self._announces.heard_on(next(iter(self._announced[node])))
             if session != before:
                 self._proxies[node] = session
                 self._offer(node, before, session)
@@ -133,7 +134,7 @@ class ControlServer:
         for session in sessions:
             if session is not None and session in self._edges:
                 for entry in self._announced.get(node, {}).values():
-                    self._host.subscribes.offer(session, self.waiting(entry))
+                    self._table.offer(session, self.waiting(entry))
 
     def _session_of(self, node: NodeId) -> int | None:
         """The session over which an Edge hears of subscribes."""
@@ -144,29 +145,29 @@ class ControlServer:
 
     def node_changed(self, node: NodeId) -> None:
         """Node information says something else of a node: perhaps that it drains."""
-        info, session = self._host.node(node), self._nodes.get(node)
+        info, session = self._node(node), self._nodes.get(node)
         drains = info is not None and info.load.load_class is LoadClass.DRAINING
         if session is None or drains == (node in self._leavers):
             return
         if drains:
-            entries = self._host.subscribes.of_source(node)
+            entries = self._table.of_source(node)
             shared = {entry.full_name_hash: self._sharing(node, entry) for entry in entries}
             self._leavers[node] = shared
         else:
             shared = self._leavers.pop(node)
         for key, sources in shared.items():
-            self._host.subscribes.offer(session, ((source, key) for source in sources))
+            self._table.offer(session, ((source, key) for source in sources))
 
     def _sharing(self, node: NodeId, entry: SubscribeInfo) -> frozenset[NodeId]:
         """Who else has a track and takes clients: those of the same region first.
 
         Of equals the same ones for all tracks of an Edge, and others for another Edge.
         """
-        leaver = self._host.node(node)
+        leaver = self._node(node)
         region = "" if leaver is None else leaver.region
         ranks: list[tuple[bool, bool, int, NodeId]] = []
         for source in self._subscribes.track(entry.element_hashes, entry.full_name_hash):
-            info = self._host.node(source)
+            info = self._node(source)
             if source != node and info is not None and takes_clients(info):
                 busy = info.load.load_class is not LoadClass.NORMAL
                 ranks.append((info.region != region, busy, mixed(source ^ node), source))
@@ -180,7 +181,7 @@ class ControlServer:
         if not over:
             shared[key] = self._sharing(entry.source, entry)
             sources |= shared[key]
-        self._host.subscribes.offer(session, ((source, key) for source in sources))
+        self._table.offer(session, ((source, key) for source in sources))
 
     # Rules of the tables
 
@@ -247,7 +248,7 @@ class ControlServer:
                 self._proxies.setdefault(node, None)
             if session is not None and session in self._edges:
                 for entry in touched:
-                    self._host.subscribes.offer(session, self.waiting(entry))
+                    self._table.offer(session, self.waiting(entry))
 
     def waiting(self, entry: AnnounceInfo) -> Iterator[SubscribeIdentity]:
         """The subscribes that an announce matches."""
@@ -277,7 +278,7 @@ class ControlServer:
                     self._no_publisher(now, change.entry)
 
     def _no_publisher(self, now: float, entry: SubscribeInfo) -> None:
-        session = self._host.subscribes.heard_on(entry.identity)
+        session = self._table.heard_on(entry.identity)
         if session is not None:
             response = SubscribeResponse(
                 entry.source,
@@ -287,14 +288,14 @@ class ControlServer:
                 SubscribeCode.NO_PUBLISHER,
                 "nobody has announced it",
             )
-            self._host.respond(now, session, response)
+            self._respond(now, session, response)
 
     def response(self, now: float, session: int, response: SubscribeResponse) -> None:
         """An answer to a subscribe is on its way to its s-relay."""
-        back = way_back(self._host.subscribes, session, response)
+        back = way_back(self._table, session, response)
         if back is not None:
             parameters = response.parameters.carried()
-            self._host.respond(now, back, replace(response, parameters=parameters))
+            self._respond(now, back, replace(response, parameters=parameters))
 
     def __len__(self) -> int:
         """How many subscribes are indexed."""

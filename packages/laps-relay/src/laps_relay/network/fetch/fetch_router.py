@@ -14,7 +14,7 @@ from laps_relay.network.control_server.control_server import ControlServer
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.sets.sets import Sets
 from laps_relay.network.subscriptions.interests import Interests, TrackHashes
-from laps_relay.peer_forwarding.forwarding import NetworkFeed
+from laps_relay.peer_forwarding.feed import PlaneFeed
 from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_relay.policy.interface import Policy
 from laps_sdk.peering.links import Links
@@ -146,9 +146,7 @@ class FetchRouter:
             return None
         return sorted(self._server.announcers(entry_of(request)), key=self._distance)
 
-    def open_feed(
-        self, now: float, request: FetchRequest, name: FullTrackName
-    ) -> NetworkFeed | None:
+    def open_feed(self, now: float, request: FetchRequest, name: FullTrackName) -> PlaneFeed | None:
         """Make a feed for the answer, to its source; None if no way leads there."""
         key, number = request.full_name_hash, next(self._numbers)
         feed = self._plane.open_feed(
@@ -161,7 +159,7 @@ class FetchRouter:
         self.close_feed(now, feed, cut=False)
         return None
 
-    def close_feed(self, now: float, feed: NetworkFeed, *, cut: bool) -> None:
+    def close_feed(self, now: float, feed: PlaneFeed, *, cut: bool) -> None:
         """Nothing more goes into it; with ``cut`` what is under way is reset."""
         if cut:
             self._sets.set_feed(now, feed.ingress, None, _NOBODY, "")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from laps_relay.network.fetch.fetch_router import NO_FETCHES, FetchRouter, entry_of
-from laps_relay.peer_forwarding.forwarding import NetworkFeed
+from laps_relay.peer_forwarding.feed import PlaneFeed
 from laps_sdk.upstream.bodies import bounded, bounded_reason, read_fetch
 from laps_sdk.upstream.interfaces import FetchHandle, FetchRefusal, FetchSide
 from laps_wire.hashing import KeyedHasher
@@ -42,7 +42,7 @@ _RETRY_MS: Final = 1000
 @dataclass(slots=True, eq=False)
 class _Served:
     name: FullTrackName
-    feed: NetworkFeed
+    feed: PlaneFeed
 
 
 class FetchServing:

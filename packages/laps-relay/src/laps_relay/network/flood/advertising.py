@@ -8,10 +8,11 @@ would be too long for the peer is split.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from laps_relay.network.flood.entries import hide_name
 from laps_relay.network.flood.floods import FloodTable
+from laps_relay.network.nodes.nib import Nib
 from laps_sdk.peering.links import NO_BASES, Link
 from laps_sdk.peering.sending import send_split
 from laps_wire.nodeid import NodeId
@@ -21,7 +22,6 @@ from laps_wire.peering.laps2 import (
     Bases,
     Feature,
     NodeAdvertise,
-    NodeInfo,
     NodeWithdraw,
     SubscribeAdvertise,
     SubscribeWithdraw,
@@ -30,7 +30,7 @@ from laps_wire.peering.laps2 import (
 )
 from laps_wire.peering.laps2.limits import MAX_BATCH, MAX_TARGETS
 
-__all__ = ["Advertiser", "NodeSource"]
+__all__ = ["Advertiser"]
 
 _MADE: Final[dict[str, Callable[[tuple[Any, ...]], Any]]] = {
     "nodes": NodeAdvertise,
@@ -42,35 +42,20 @@ _MADE: Final[dict[str, Callable[[tuple[Any, ...]], Any]]] = {
 }
 
 
-class NodeSource(Protocol):
-    """What is asked of the node information base."""
-
-    def flush(self, now: float, peer: NodeId) -> tuple[tuple[NodeInfo, ...], tuple[NodeId, ...]]:
-        """What the peer must be told, told."""
-
-    def resend(self, peer: NodeId) -> None:
-        """Forget what it was told."""
-
-    def take_spoken(self, peer: NodeId) -> dict[NodeId, float]:
-        """Nodes of which one tells the other again, and for how long none did."""
-
-
 class Advertiser:
     """Sends what is due to one peer."""
 
-    __slots__ = ("_announces", "_nodes", "_subscribes", "unsendable")
+    __slots__ = ("_announces", "_nodes", "_subscribes")
 
     def __init__(
         self,
-        nodes: NodeSource,
+        nodes: Nib,
         announces: FloodTable[Any, Any, Any],
         subscribes: FloodTable[Any, Any, Any],
     ) -> None:
         self._nodes = nodes
         self._announces = announces
         self._subscribes = subscribes
-        self.unsendable = 0
-        """Entries that no message to some peer can hold."""
 
     def flush(self, now: float, link: Link, send: Callable[[Any], object]) -> None:
         """Send all differences; between SYNC_BEGIN and SYNC_END if the peer must get everything."""
@@ -118,4 +103,4 @@ class Advertiser:
         entries: Sequence[Any],
         most: int = MAX_BATCH,
     ) -> None:
-        self.unsendable += send_split(send, _MADE[what], entries, most)
+        send_split(send, _MADE[what], entries, most)

@@ -15,7 +15,8 @@ from contextlib import suppress
 
 from laps_relay.network.sets.set_records import IngressRecord, OutSet, SetsCounters
 from laps_relay.network.sets.set_routing import SetRouting
-from laps_relay.peer_forwarding.forwarding import EgressSet, PeerForwarding
+from laps_relay.peer_forwarding.forwarding import EgressSet
+from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import StreamCode
@@ -28,7 +29,7 @@ class EgressSets:
 
     __slots__ = ("_host", "_plane", "_sessions", "counters")
 
-    def __init__(self, host: SetRouting, plane: PeerForwarding, counters: SetsCounters) -> None:
+    def __init__(self, host: SetRouting, plane: PeerPlane, counters: SetsCounters) -> None:
         self._host = host
         self._plane = plane
         self.counters = counters

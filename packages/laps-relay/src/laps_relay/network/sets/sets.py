@@ -27,7 +27,8 @@ from laps_relay.network.sets.set_records import EgressRow, IngressRecord, SetRow
 from laps_relay.network.sets.set_routing import SetRouting
 from laps_relay.network.sets.set_switch import Switch
 from laps_relay.network.settings import NetworkSettings
-from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress, PeerForwarding, SetIdle
+from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress, SetIdle
+from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_sdk.timers import Timers
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
@@ -56,7 +57,7 @@ class Sets:
     )
 
     def __init__(
-        self, local: NodeId, host: SetRouting, plane: PeerForwarding, settings: NetworkSettings
+        self, local: NodeId, host: SetRouting, plane: PeerPlane, settings: NetworkSettings
     ) -> None:
         self.counters = SetsCounters()
         self._local = local

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from laps_relay.network.flood.floods import Change
-from laps_relay.network.subscriptions.interest_host import InterestsHost
+from laps_sdk.upstream.interfaces import LocalSide
 from laps_wire.hashing import KeyedHasher
 from laps_wire.matching import Announce, AnnounceIndex, Subscribe
 from laps_wire.names import FullTrackName
@@ -19,14 +19,15 @@ __all__ = ["Discovery"]
 class Discovery:
     """The announces of all other nodes."""
 
-    __slots__ = ("_hasher", "_host", "_index", "_local", "_names", "false_names")
+    __slots__ = ("_hasher", "_index", "_local", "_names", "clients", "false_names")
 
-    def __init__(self, local: NodeId, hasher: KeyedHasher, host: InterestsHost) -> None:
+    def __init__(self, local: NodeId, hasher: KeyedHasher) -> None:
         self._local = local
         self._hasher = hasher
-        self._host = host
         self._index: AnnounceIndex[int, NodeId] = AnnounceIndex()
         self._names: dict[tuple[AnnounceKind, FullTrackName], dict[NodeId, None]] = {}
+        self.clients: LocalSide | None = None
+        """The relay's own clients, who may discover names; None until they are attached."""
         self.false_names = 0
         """Plaintext names that do not have the hashes beside them: ignored."""
 
@@ -58,15 +59,16 @@ class Discovery:
             holders = self._names.setdefault((entry.kind, new), {})
             first = not holders
             holders[entry.source] = None
-            if first:
-                self._host.discovered(now, entry)
+            if first and self.clients is not None:
+                self.clients.discovered(now, entry)
         if old is not None and old != new:
             kind, source = change.identity[1], change.identity[0]
             holders = self._names[kind, old]
             holders.pop(source, None)
             if not holders:
                 del self._names[kind, old]
-                self._host.vanished(now, kind, old)
+                if self.clients is not None:
+                    self.clients.vanished(now, kind, old)
 
     def _name_of(self, entry: AnnounceInfo | None) -> FullTrackName | None:
         """The name of an announce, if it has one and it is true."""

@@ -14,26 +14,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from laps_relay.network.flood.floods import Change
+from laps_relay.network.events import NetworkEvent
+from laps_relay.network.flood.floods import AnnounceTable, Change, SubscribeTable
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.subscriptions.discovery import Discovery
-from laps_relay.network.subscriptions.interest_host import Denial, InterestsHost
-from laps_relay.network.subscriptions.origins import Origins
+from laps_relay.network.subscriptions.origins import Origins, PullTrack
 from laps_relay.network.subscriptions.pulls import Lack
 from laps_relay.network.subscriptions.responses import way_back
-from laps_relay.network.subscriptions.wants import Wants
+from laps_relay.network.subscriptions.wants import Denial, Wants
+from laps_relay.policy.interface import Policy
 from laps_sdk.peering.settings import Identity
 from laps_sdk.timers import Timers, earliest
+from laps_sdk.upstream.interfaces import LocalSide
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     AnnounceInfo,
     AnnounceKind,
+    NodeSelf,
+    Stamp,
     SubscribeCode,
     SubscribeData,
     SubscribeInfo,
@@ -89,21 +93,86 @@ class InterestSizes(NamedTuple):
 class Interests:
     """What our own clients publish and want."""
 
-    __slots__ = ("_discovery", "_dropped", "_host", "_local", "_origins", "_wants")
+    __slots__ = (
+        "_discovery",
+        "_dropped",
+        "_local",
+        "_origins",
+        "_respond",
+        "_subscribes",
+        "_wants",
+    )
 
     def __init__(
         self,
         identity: Identity,
         settings: NetworkSettings,
         hasher: KeyedHasher,
-        host: InterestsHost,
+        *,
+        announces: AnnounceTable,
+        subscribes: SubscribeTable,
+        policy: Policy,
+        stamp: Callable[[], Stamp],
+        node: Callable[[NodeId], NodeSelf | None],
+        reaches: Callable[[NodeId], bool],
+        replicas: Callable[[int], tuple[NodeId, ...]],
+        respond: Callable[[float, int, SubscribeResponse], None],
+        pull: PullTrack,
+        pull_again: PullTrack,
+        release: Callable[[float, int], None],
+        targets_changed: Callable[[int], None],
+        emit: Callable[[NetworkEvent], None],
     ) -> None:
+        """Build both roles on the flood tables ``announces`` and ``subscribes``.
+
+        Own entries are put into these tables and taken out of them.
+
+        - ``stamp`` returns the next stamp of this relay.
+        - ``node`` returns what a node says of itself, this relay too; None if it is unknown.
+        - ``reaches`` returns whether policy leaves any path to a node.
+        - ``replicas`` returns the control servers that hold our subscribe for a key.
+        - ``respond`` sends a response: (now, session, response).
+        - ``pull``, ``pull_again``, ``release``, ``targets_changed``: see :class:`Origins`.
+        - ``emit`` takes events for the log.
+        """
         self._local = identity.node_id
-        self._host = host
-        self._discovery = Discovery(identity.node_id, hasher, host)
-        self._wants = Wants(identity, settings, hasher, host, self._discovery)
-        self._origins = Origins(identity, settings, hasher, host)
+        self._subscribes = subscribes
+        self._respond = respond
+        self._discovery = Discovery(identity.node_id, hasher)
+        self._wants = Wants(
+            identity,
+            settings,
+            hasher,
+            self._discovery,
+            subscribes=subscribes,
+            policy=policy,
+            stamp=stamp,
+            node=node,
+            reaches=reaches,
+            replicas=replicas,
+            emit=emit,
+        )
+        self._origins = Origins(
+            identity,
+            settings,
+            hasher,
+            announces=announces,
+            subscribes=subscribes,
+            policy=policy,
+            stamp=stamp,
+            node=node,
+            respond=respond,
+            pull=pull,
+            pull_again=pull_again,
+            release=release,
+            targets_changed=targets_changed,
+            emit=emit,
+        )
         self._dropped = 0
+
+    def attach(self, clients: LocalSide) -> None:
+        """Connect the relay's own clients: they get answers and the names of announces."""
+        self._wants.clients = self._discovery.clients = clients
 
     def sizes(self) -> InterestSizes:
         """Return how many entries each table has."""
@@ -131,10 +200,9 @@ class Interests:
         self._origins.withdraw(now, kind, name)
 
     def want(self, now: float, name: FullTrackName, data: SubscribeData = NO_DATA) -> Denial | None:
-        """Our clients want a track.
+        """Subscribe to a track for our own clients, who get the result by ``LocalSide.answered``.
 
-        What becomes of it is said by ``host.answered``. A denial is final: the name has the hash of
-        another one that is wanted, so nothing could be said about it by its key.
+        Return a denial if another name with the same hash is subscribed to; it is final.
         """
         return self._wants.want(now, name, data)
 
@@ -187,12 +255,12 @@ class Interests:
         if response.source == self._local:
             self._wants.response(now, response)
             return
-        back = way_back(self._host.subscribes, session, response)
+        back = way_back(self._subscribes, session, response)
         if back is None:
             self._dropped += 1
             return
         parameters = response.parameters.carried()
-        self._host.respond(now, back, replace(response, parameters=parameters))
+        self._respond(now, back, replace(response, parameters=parameters))
 
     def node_changed(self, now: float, node: NodeId) -> bool:
         """The node information base has something new about a node; whether policy goes by it."""
@@ -203,8 +271,9 @@ class Interests:
         """Ways to these nodes came or went."""
         self._wants.ways_changed(now, nodes)
 
-    def reconsider(self, now: float) -> None:
-        """Another policy is in force."""
+    def set_policy(self, now: float, policy: Policy) -> None:
+        """Apply another policy to everything that is published and subscribed to here."""
+        self._wants.policy = self._origins.policy = policy
         self._wants.reconsider(now)
         self._origins.reconsider(now)
 

@@ -10,9 +10,10 @@ something away says so once more, when whatever happened on the way is over.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
-from laps_relay.network.subscriptions.interest_host import InterestsHost
+from laps_relay.network.flood.floods import SubscribeTable
 from laps_sdk.timers import Timers
 from laps_sdk.upstream.bodies import bounded, bounded_reason, name_in
 from laps_wire.hashing import KeyedHasher
@@ -36,16 +37,26 @@ _AGAIN: Final = 0.25
 class Answers:
     """Answers to subscribes of others; ``len`` says how many wait to be sent, or sent again."""
 
-    __slots__ = ("_hasher", "_host", "_local", "_repeat", "_timers", "_unsent")
+    __slots__ = ("_hasher", "_local", "_repeat", "_respond", "_subscribes", "_timers", "_unsent")
 
     def __init__(
-        self, local: NodeId, hasher: KeyedHasher, host: InterestsHost, repeat: float
+        self,
+        local: NodeId,
+        hasher: KeyedHasher,
+        repeat: float,
+        *,
+        subscribes: SubscribeTable,
+        respond: Callable[[float, int, SubscribeResponse], None],
     ) -> None:
-        """``repeat``: after how many seconds an answer is said once more."""
+        """``repeat``: seconds until a response that must not be lost is sent a second time.
+
+        ``respond`` sends a response over a session: (now, session, response).
+        """
         self._local = local
         self._hasher = hasher
-        self._host = host
         self._repeat = repeat
+        self._subscribes = subscribes
+        self._respond = respond
         self._unsent: dict[SubscribeIdentity, SubscribeResponse] = {}
         self._timers: Timers[SubscribeIdentity] = Timers()
 
@@ -95,10 +106,10 @@ class Answers:
         identity = response.identity
         self._unsent.pop(identity, None)
         self._timers.cancel(identity)
-        session = self._host.subscribes.heard_on(identity)
+        session = self._subscribes.heard_on(identity)
         if session is not None:
-            self._host.respond(now, session, response)
-        elif self._host.subscribes.get(identity) is not None:
+            self._respond(now, session, response)
+        elif self._subscribes.get(identity) is not None:
             self._unsent[identity] = response
             self._timers.set(identity, now + _AGAIN)
 
@@ -117,6 +128,6 @@ class Answers:
         while (identity := self._timers.pop(now)) is not None:
             due.append(self._unsent.pop(identity))
         for response in due:
-            entry = self._host.subscribes.get(response.identity)
+            entry = self._subscribes.get(response.identity)
             if entry is not None and entry.stamp == response.stamp:
                 self._send(now, response)

@@ -15,15 +15,17 @@ over the session on which its subscribe was heard, for every stamp that it asks 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeAlias
 
-from laps_relay.network.flood.floods import Change
+from laps_relay.network.events import NetworkEvent, SubscribeRefused
+from laps_relay.network.flood.floods import AnnounceTable, Change, SubscribeTable
 from laps_relay.network.flood.subscribe_index import SubscribeIndex
 from laps_relay.network.settings import NetworkSettings
-from laps_relay.network.subscriptions.interest_host import Denial, InterestsHost
 from laps_relay.network.subscriptions.origin_answers import Answers
 from laps_relay.network.subscriptions.pulls import Lack, Pull
+from laps_relay.network.subscriptions.wants import Denial
+from laps_relay.policy.interface import Policy
 from laps_sdk.peering.settings import Identity
 from laps_sdk.timers import Timers, earliest
 from laps_sdk.upstream.bodies import name_in
@@ -36,9 +38,12 @@ from laps_wire.peering.laps2 import (
     AnnounceKind,
     AnnounceWithdrawal,
     Label,
+    NodeSelf,
+    Stamp,
     SubscribeCode,
     SubscribeData,
     SubscribeInfo,
+    SubscribeResponse,
 )
 from laps_wire.peering.laps2.information import NO_DATA, SubscribeIdentity
 
@@ -46,23 +51,35 @@ __all__ = ["Origins"]
 
 _NOBODY: Final[frozenset[NodeId]] = frozenset()
 
+PullTrack: TypeAlias = "Callable[[float, int, FullTrackName, SubscribeData], None]"
+"""Asks a publisher here for a track: (now, key, name, what is asked of it)."""
+
 
 class Origins:
     """All that our publishers announce."""
 
     __slots__ = (
         "_announced",
+        "_announces",
         "_answers",
+        "_emit",
         "_hasher",
-        "_host",
         "_index",
         "_local",
+        "_node",
         "_places",
+        "_pull",
+        "_pull_again",
         "_pulls",
+        "_release",
         "_settings",
+        "_stamp",
         "_subscribes",
+        "_table",
+        "_targets_changed",
         "_unsaid",
         "collisions",
+        "policy",
     )
 
     def __init__(
@@ -70,19 +87,51 @@ class Origins:
         identity: Identity,
         settings: NetworkSettings,
         hasher: KeyedHasher,
-        host: InterestsHost,
+        *,
+        announces: AnnounceTable,
+        subscribes: SubscribeTable,
+        policy: Policy,
+        stamp: Callable[[], Stamp],
+        node: Callable[[NodeId], NodeSelf | None],
+        respond: Callable[[float, int, SubscribeResponse], None],
+        pull: PullTrack,
+        pull_again: PullTrack,
+        release: Callable[[float, int], None],
+        targets_changed: Callable[[int], None],
+        emit: Callable[[NetworkEvent], None],
     ) -> None:
+        """``pull`` asks the publisher for a track, ``pull_again`` for one that it sends already.
+
+        ``release`` ends what ``pull`` began: (now, key). ``targets_changed`` reports that
+        :meth:`targets` may give something else for a key.
+        """
         self._local = identity.node_id
         self._settings = settings
         self._hasher = hasher
-        self._host = host
+        self._announces = announces
+        self._table = subscribes
+        self._stamp = stamp
+        self._node = node
+        self._pull = pull
+        self._pull_again = pull_again
+        self._release = release
+        self._targets_changed = targets_changed
+        self._emit = emit
+        self.policy = policy
+        """The policy in force."""
         self._announced: dict[tuple[AnnounceKind, int], tuple[FullTrackName, AnnounceInfo]] = {}
         self._index: AnnounceIndex[int, tuple[AnnounceKind, int]] = AnnounceIndex()
         self._subscribes: SubscribeIndex[NodeId] = SubscribeIndex()
         self._pulls: dict[int, Pull] = {}
         self._places: dict[NodeId, tuple[str, tuple[Label, ...]]] = {}
         """What policy knows nodes by."""
-        self._answers = Answers(identity.node_id, hasher, host, settings.convergence)
+        self._answers = Answers(
+            identity.node_id,
+            hasher,
+            settings.convergence,
+            subscribes=subscribes,
+            respond=respond,
+        )
         self._unsaid: Timers[SubscribeIdentity] = Timers()
         """Takers of whom it must be seen whether a way comes, or lasts."""
         self.collisions = 0
@@ -111,7 +160,7 @@ class Origins:
         track = kind is AnnounceKind.TRACK
         entry = AnnounceInfo(
             self._local,
-            self._host.stamp(),
+            self._stamp(),
             kind,
             self._hasher.elements(fields),
             self._hasher.name(name.name) if track else None,
@@ -120,7 +169,7 @@ class Origins:
         )
         self._announced[key] = name, entry
         self._index.add(Announce(entry.element_hashes, entry.name_hash), key)
-        self._host.announces.originate(now, entry)
+        self._announces.originate(now, entry)
         self._offer(now, entry)
         return None
 
@@ -133,13 +182,13 @@ class Origins:
         del self._announced[key]
         entry = known[1]
         self._index.remove(Announce(entry.element_hashes, entry.name_hash), key)
-        withdrawal = AnnounceWithdrawal(self._local, self._host.stamp(), kind, key[1])
-        self._host.announces.retract(now, withdrawal)
+        withdrawal = AnnounceWithdrawal(self._local, self._stamp(), kind, key[1])
+        self._announces.retract(now, withdrawal)
 
     def _offer(self, now: float, entry: AnnounceInfo) -> None:
         """Somebody may have waited for this."""
         for identity in self.waiting(entry):
-            subscribe = self._host.subscribes.get(identity)
+            subscribe = self._table.get(identity)
             if subscribe is not None:
                 self._consider(now, subscribe)
 
@@ -182,7 +231,7 @@ class Origins:
         }
         for _, announce in self._announced.values():
             for identity in self.waiting(announce):
-                waiting = self._host.subscribes.get(identity)
+                waiting = self._table.get(identity)
                 if waiting is not None:
                     entries.setdefault(identity, waiting)
         for entry in entries.values():
@@ -193,14 +242,14 @@ class Origins:
 
         Whether it said before that it was elsewhere, or something else that policy goes by.
         """
-        known = self._host.node(node)
+        known = self._node(node)
         before = self._places.pop(node, None)
         if known is None:
             return False
         place = self._places[node] = known.region, known.labels
         if before is None or before == place:
             return False
-        for entry in [each for each in self._host.subscribes.live() if each.source == node]:
+        for entry in [each for each in self._table.live() if each.source == node]:
             self._consider(now, entry)
         return True
 
@@ -216,31 +265,31 @@ class Origins:
             believed = pull is not None and pull.believes(source)
             twice = believed and refusal[0] is SubscribeCode.POLICY
             self._answers.say(now, entry, *refusal, twice=twice)
-            self._host.refused(now, key, source, *refusal)
+            self._refused(key, source, *refusal)
             self._leave(now, key, source)
             return
         if taken is not None and taken.stamp == entry.stamp:
             return
         if pull is not None:
-            self._take(now, pull, entry)
+            self._take(pull, entry)
             newcomer = taken is None and pull.answer is not None
             if newcomer or (taken is not None and taken.data != entry.data):
                 # What the publisher has now is told a newcomer, not what it had for the first one.
-                self._host.pull_again(now, key, pull.name, entry.data)
+                self._pull_again(now, key, pull.name, entry.data)
             if pull.takers.get(source) is entry:
                 self._answer(now, pull, entry)
             return
         name = name_in(entry.data)
         if name is not None:
             pull = self._pulls[key] = Pull(name)
-            self._take(now, pull, entry)
-            self._host.pull(now, key, name, entry.data)
+            self._take(pull, entry)
+            self._pull(now, key, name, entry.data)
 
-    def _take(self, now: float, pull: Pull, entry: SubscribeInfo) -> None:
+    def _take(self, pull: Pull, entry: SubscribeInfo) -> None:
         pull.takers[entry.source] = entry
         if entry.source not in pull.targets:
             pull.targets = frozenset(pull.takers)
-            self._host.targets_changed(now, entry.full_name_hash)
+            self._targets_changed(entry.full_name_hash)
 
     def _refusal(
         self, entry: SubscribeInfo, offers: list[tuple[AnnounceKind, int]], pull: Pull | None
@@ -251,10 +300,10 @@ class Origins:
         if not self._same(entry, name, offers, pull):
             self.collisions += 1
             return SubscribeCode.HASH_COLLISION, "another name has the same hash"
-        source, local = self._host.node(entry.source), self._host.node(self._local)
+        source, local = self._node(entry.source), self._node(self._local)
         if source is None or local is None:
             return SubscribeCode.UNREACHABLE, "the subscriber's relay is not known"
-        refusal = self._host.policy.subscribe(name, entry, source, local)
+        refusal = self.policy.subscribe(name, entry, source, local)
         return None if refusal is None else (SubscribeCode.POLICY, refusal.reason)
 
     def _same(
@@ -286,9 +335,12 @@ class Origins:
         pull.targets = frozenset(pull.takers)
         if not pull.takers:
             del self._pulls[key]
-        self._host.targets_changed(now, key)
+        self._targets_changed(key)
         if not pull.takers:
-            self._host.release(now, key)
+            self._release(now, key)
+
+    def _refused(self, key: int, source: NodeId, code: SubscribeCode, reason: str) -> None:
+        self._emit(SubscribeRefused(key=key, source=source, code=code, reason=reason))
 
     # Answers
 
@@ -319,7 +371,7 @@ class Origins:
         else:
             twice = believed and word.code is SubscribeCode.POLICY
             self._answers.say(now, entry, *word, twice=twice)
-            self._host.refused(now, key, source, *word)
+            self._refused(key, source, *word)
 
     @property
     def clocks(self) -> tuple[Timers[Any], ...]:
@@ -369,7 +421,7 @@ class Origins:
         for entry in takers.values():
             self._unsaid.cancel((entry.source, key))
             self._answers.say(now, entry, code, reason, data)
-        self._host.targets_changed(now, key)
+        self._targets_changed(key)
 
     # Looking
 

@@ -7,16 +7,17 @@ with the first patience, and waits for a pause: clients cannot make the network 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
+from laps_relay.network.flood.floods import SubscribeTable
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.subscriptions.discovery import Discovery
-from laps_relay.network.subscriptions.interest_host import InterestsHost
 from laps_relay.network.subscriptions.want_records import PAUSE, Due, Want, WantTimers
 from laps_relay.policy.facts import scope_of
 from laps_sdk.peering.settings import Identity
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2 import SubscribeCode, SubscribeInfo, SubscribeWithdrawal
+from laps_wire.peering.laps2 import Stamp, SubscribeCode, SubscribeInfo, SubscribeWithdrawal
 
 __all__ = ["Asking"]
 
@@ -34,21 +35,35 @@ _ASKING: Final = (
 class Asking:
     """Our own subscribes, one for a track."""
 
-    __slots__ = ("_discovery", "_host", "_identity", "_scope", "_settings", "_timers")
+    __slots__ = (
+        "_discovery",
+        "_identity",
+        "_replicas",
+        "_scope",
+        "_settings",
+        "_stamp",
+        "_subscribes",
+        "_timers",
+    )
 
     def __init__(
         self,
         identity: Identity,
         settings: NetworkSettings,
-        host: InterestsHost,
         discovery: Discovery,
         timers: WantTimers,
+        *,
+        subscribes: SubscribeTable,
+        stamp: Callable[[], Stamp],
+        replicas: Callable[[int], tuple[NodeId, ...]],
     ) -> None:
         self._identity = identity
         self._settings = settings
-        self._host = host
         self._discovery = discovery
         self._timers = timers
+        self._subscribes = subscribes
+        self._stamp = stamp
+        self._replicas = replicas
         self._scope = scope_of(identity.region)
 
     # The subscribe
@@ -65,7 +80,7 @@ class Asking:
         want.asked = now
         want.entry = SubscribeInfo(
             self._identity.node_id,
-            self._host.stamp(),
+            self._stamp(),
             want.elements,
             want.name_hash,
             want.key,
@@ -74,7 +89,7 @@ class Asking:
         )
         self._timers.set((Due.RETRY, want.key, None), now + want.patience)
         want.patience *= 2
-        self._host.subscribes.originate(now, want.entry)
+        self._subscribes.originate(now, want.entry)
 
     def soon(self, now: float, want: Want) -> None:
         """Ask anew, but not all the time."""
@@ -98,25 +113,25 @@ class Asking:
         want.entry = None
         for due in _ASKING:
             self._timers.cancel((due, want.key, None))
-        withdrawal = SubscribeWithdrawal(self._identity.node_id, self._host.stamp(), want.key)
-        self._host.subscribes.retract(now, withdrawal)
+        withdrawal = SubscribeWithdrawal(self._identity.node_id, self._stamp(), want.key)
+        self._subscribes.retract(now, withdrawal)
 
     # Who could serve it
 
     def hopeless(self, want: Want) -> bool:
         """Whether everybody who could serve it is known, and there is nobody."""
-        return not self._host.replicas(want.key) and not self._announcers(want)
+        return not self._replicas(want.key) and not self._announcers(want)
 
     def asks(self, want: Want, node: NodeId) -> bool:
         """Whether a node is one of those that could serve it, or that know who does."""
-        return node in (*self._announcers(want), *self._host.replicas(want.key))
+        return node in (*self._announcers(want), *self._replicas(want.key))
 
     def outstanding(self, want: Want) -> bool:
         """Whether somebody who has not answered yet could still say yes."""
         asked: tuple[NodeId, ...] | list[NodeId] = self._announcers(want)
         if all(no.code is SubscribeCode.NO_PUBLISHER for no in want.refusals.values()):
             # Control servers say only that: whoever they pass it to answers by itself.
-            asked = self._host.replicas(want.key) or asked
+            asked = self._replicas(want.key) or asked
         return any(node not in want.refusals for node in asked)
 
     def _announcers(self, want: Want) -> list[NodeId]:

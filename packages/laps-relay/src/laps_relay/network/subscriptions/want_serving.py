@@ -7,11 +7,11 @@ policy leaves no way any more, because then its own word may not reach us.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from laps_relay.network.subscriptions.interest_host import InterestsHost
 from laps_relay.network.subscriptions.want_records import Due, Want, WantTimers
 from laps_wire.nodeid import NodeId
+from laps_wire.peering.laps2 import NodeSelf
 
 __all__ = ["Serving"]
 
@@ -19,12 +19,20 @@ __all__ = ["Serving"]
 class Serving:
     """The o-relays that serve something, each with the tracks."""
 
-    __slots__ = ("_by_responder", "_cut", "_grace", "_host", "_timers")
+    __slots__ = ("_by_responder", "_cut", "_grace", "_node", "_reaches", "_timers")
 
-    def __init__(self, grace: float, host: InterestsHost, timers: WantTimers) -> None:
+    def __init__(
+        self,
+        grace: float,
+        timers: WantTimers,
+        *,
+        node: Callable[[NodeId], NodeSelf | None],
+        reaches: Callable[[NodeId], bool],
+    ) -> None:
         self._grace = grace
-        self._host = host
         self._timers = timers
+        self._node = node
+        self._reaches = reaches
         self._by_responder: dict[NodeId, dict[int, Want]] = {}
         self._cut: set[NodeId] = set()
         """Those that served something until no way led there any more."""
@@ -34,8 +42,8 @@ class Serving:
 
     def add(self, now: float, want: Want, node: NodeId) -> None:
         """An o-relay says that it serves a track, perhaps again."""
-        known = self._host.node(node)
-        if node not in want.accepted and known is not None and not self._host.reaches(node):
+        known = self._node(node)
+        if node not in want.accepted and known is not None and not self._reaches(node):
             self._timers.set((Due.CUT, want.key, node), now + self._grace)
         want.accepted[node] = None if known is None else known.stamp.epoch
         want.renewed.add(node)
@@ -61,7 +69,7 @@ class Serving:
         served = self._by_responder.get(node)
         if not served:
             return
-        known = self._host.node(node)
+        known = self._node(node)
         for key, want in served.items():
             accepted = want.accepted
             lost = (Due.LOST, key, node)
@@ -80,7 +88,7 @@ class Serving:
             served = self._by_responder.get(node, ())
             if not served and node not in self._cut:
                 continue
-            reached = self._host.reaches(node)
+            reached = self._reaches(node)
             for key in served:
                 cut = (Due.CUT, key, node)
                 if reached:
@@ -93,7 +101,7 @@ class Serving:
 
     def cut_off(self, want: Want) -> bool:
         """Whether no way leads to any of those who serve a track; then they are remembered."""
-        if any(self._host.reaches(each) for each in want.accepted):
+        if any(self._reaches(each) for each in want.accepted):
             return False
         self._cut.update(want.accepted)
         return True

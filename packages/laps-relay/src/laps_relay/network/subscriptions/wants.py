@@ -24,13 +24,14 @@ timers is for all three.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
+from laps_relay.network.events import NetworkEvent, SubscribeRefused
+from laps_relay.network.flood.floods import SubscribeTable
 from laps_relay.network.flood.subscribe_index import SubscribeIndex
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.subscriptions.discovery import Discovery
-from laps_relay.network.subscriptions.interest_host import Denial, InterestsHost
 from laps_relay.network.subscriptions.want_asking import Asking
 from laps_relay.network.subscriptions.want_records import (
     MAX_REFUSALS,
@@ -44,22 +45,32 @@ from laps_relay.network.subscriptions.want_records import (
     code_of,
 )
 from laps_relay.network.subscriptions.want_serving import Serving
+from laps_relay.policy.interface import Policy
 from laps_sdk.peering.settings import Identity
 from laps_sdk.timers import Timers
 from laps_sdk.upstream.bodies import without_tokens
-from laps_sdk.upstream.interfaces import Answer
+from laps_sdk.upstream.interfaces import Answer, LocalSide
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     AnnounceInfo,
+    NodeSelf,
     ParameterId,
+    Stamp,
     SubscribeCode,
     SubscribeData,
     SubscribeResponse,
 )
 
-__all__ = ["Wants"]
+__all__ = ["Denial", "Wants"]
+
+
+class Denial(NamedTuple):
+    """Why a command of the relay's own clients cannot be carried out; it had no effect."""
+
+    code: SubscribeCode
+    reason: str
 
 
 class Wants:
@@ -67,16 +78,19 @@ class Wants:
 
     __slots__ = (
         "_asking",
+        "_emit",
         "_hasher",
-        "_host",
         "_identity",
         "_index",
+        "_node",
         "_serving",
         "_settings",
         "_timers",
         "_wants",
+        "clients",
         "collisions",
         "dropped",
+        "policy",
     )
 
     def __init__(
@@ -84,18 +98,38 @@ class Wants:
         identity: Identity,
         settings: NetworkSettings,
         hasher: KeyedHasher,
-        host: InterestsHost,
         discovery: Discovery,
+        *,
+        subscribes: SubscribeTable,
+        policy: Policy,
+        stamp: Callable[[], Stamp],
+        node: Callable[[NodeId], NodeSelf | None],
+        reaches: Callable[[NodeId], bool],
+        replicas: Callable[[int], tuple[NodeId, ...]],
+        emit: Callable[[NetworkEvent], None],
     ) -> None:
         self._identity = identity
         self._settings = settings
         self._hasher = hasher
-        self._host = host
+        self._node = node
+        self._emit = emit
         self._wants: dict[int, Want] = {}
         self._index: SubscribeIndex[int] = SubscribeIndex()
         self._timers: WantTimers = Timers()
-        self._asking = Asking(identity, settings, host, discovery, self._timers)
-        self._serving = Serving(settings.origin_grace, host, self._timers)
+        self._asking = Asking(
+            identity,
+            settings,
+            discovery,
+            self._timers,
+            subscribes=subscribes,
+            stamp=stamp,
+            replicas=replicas,
+        )
+        self._serving = Serving(settings.origin_grace, self._timers, node=node, reaches=reaches)
+        self.policy = policy
+        """The policy in force."""
+        self.clients: LocalSide | None = None
+        """The relay's own clients; None until they are attached."""
         self.collisions = 0
         """Names refused because another one has their hash, and answers about another name."""
         self.dropped = 0
@@ -177,15 +211,22 @@ class Wants:
     # Asking
 
     def _allowed(self, want: Want) -> No | None:
-        node = self._host.node(self._identity.node_id)
-        refusal = None if node is None else self._host.policy.want(want.name, node)
+        node = self._node(self._identity.node_id)
+        refusal = None if node is None else self.policy.want(want.name, node)
         return None if refusal is None else No(SubscribeCode.POLICY, refusal.reason)
 
     def _begin(self, now: float, want: Want) -> None:
         no = self._allowed(want)
         want.denied = no is not None
         if no is not None:
-            self._host.refused(now, want.key, self._identity.node_id, no.code, no.reason)
+            self._emit(
+                SubscribeRefused(
+                    key=want.key,
+                    source=self._identity.node_id,
+                    code=no.code,
+                    reason=no.reason,
+                )
+            )
             self._refuse(now, want, no)
             return
         self._asking.anew(now, want)
@@ -220,10 +261,10 @@ class Wants:
 
     def _tell(self, now: float, want: Want, answer: Answer, no: No | None = None) -> None:
         want.state = answer
-        if not want.wanted:
+        if not want.wanted or self.clients is None:
             return
         code, reason, data = no or No(SubscribeCode.ACCEPTED, "", want.ok)
-        self._host.answered(now, want.key, answer, code=code, reason=reason, data=data)
+        self.clients.answered(now, want.key, answer, code=code, reason=reason, data=data)
 
     def _refuse(self, now: float, want: Want, no: No) -> None:
         # Said now: who asks again gets a verdict of that asking.

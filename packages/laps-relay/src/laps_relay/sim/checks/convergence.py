@@ -23,12 +23,16 @@ bandwidth is limited.
 What else keeps news from passing puts the moment off: relays that stand still, blocked or slow
 links, peers that lie, sessions that only one side still believes in or that have lost their
 control session, relays that drain.
+
+:class:`ChurnBound` limits how many sets relays make in the meantime.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final, NamedTuple
 
+from laps_relay.network.events import SetChanged
 from laps_relay.sim.checks.routes import Routes
 from laps_relay.sim.clients.ledger import BreakError
 from laps_relay.sim.net.wires import PACKET, RETRANSMIT, Wire
@@ -39,8 +43,12 @@ from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 from laps_wire.peering.laps2.limits import MAX_HOPS
 
-__all__ = ["Convergence"]
+__all__ = ["ChurnBound", "Convergence"]
 
+WHILE: Final = 0.5
+"""Virtual seconds within which sets are counted."""
+FACTOR: Final = 4
+"""How often each link may get a set of each track with the same target in that time."""
 AGAIN: Final = 0.1
 """How often to look whether what keeps news from passing is over."""
 
@@ -230,3 +238,53 @@ def delay_of(wires: list[Wire]) -> float:
 def _before(wire: Wire) -> float:
     """What news wait for on a narrow wire: the packet that is being sent, and other news."""
     return max(((AHEAD * PACKET) / rate for rate in wire.bandwidth.values()), default=0.0)
+
+
+class ChurnBound:
+    """Limits how often a target is put into sets within :data:`WHILE`.
+
+    A target that moves, is lost or is looked for is put into new sets, by the o-relay of each track
+    and by the relays on the path. A chain of sets has at most as many links as the network, and an
+    o-relay that tries another peer makes a new chain. The measure for each target is therefore
+    tracks times links, and the limit is a small multiple of it.
+
+    Relays that answer each other's sets with more sets pass the limit within milliseconds of
+    virtual time. Without the limit such a run would not end.
+    """
+
+    __slots__ = ("_began", "_limit", "_made", "_world", "most")
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._began = 0.0
+        self._limit = 0
+        self._made: Counter[NodeId] = Counter()
+        self.most = 0.0
+        """The highest share of the limit that was reached."""
+        world.watch(self._event, SetChanged)
+
+    def _event(self, process: RelayProcess, event: SetChanged) -> None:
+        if event.incoming:
+            return
+        now = self._world.clock.now
+        if now >= self._began + WHILE:
+            self._began = now
+            self._limit = self._most()
+            self._made.clear()
+        for target in event.added:
+            self._made[target] += 1
+            self.most = max(self.most, self._made[target] / self._limit)
+            if self._made[target] > self._limit:
+                raise BreakError(
+                    "storm",
+                    f"{self._made[target]} sets for {target} since {self._began:.3f}, "
+                    f"the last one of {process.contact}",
+                    now,
+                )
+
+    def _most(self) -> int:
+        """Tracks times links, and more than one of each."""
+        world = self._world
+        tracks = sum(len(process.clients.publications) for process in world.running())
+        links = len(world.scenario.topology.links) + len(world.scenario.spare_links)
+        return FACTOR * max(tracks, 1) * links

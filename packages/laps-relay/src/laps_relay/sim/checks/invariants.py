@@ -24,12 +24,13 @@ from typing import Final
 
 from laps_relay.network.events import SetGone, SubscribeGone
 from laps_relay.network.nodes.probing import MAX_PROBES
-from laps_relay.sim.checks.filter_checks import check_borders
+from laps_relay.sim.checks.drops import Drops
 from laps_relay.sim.checks.routes import Routes
 from laps_relay.sim.checks.steering import SteeringChecks
 from laps_relay.sim.checks.stubs import StubChecks
-from laps_relay.sim.clients.direct import Want
+from laps_relay.sim.clients.clients import Want
 from laps_relay.sim.clients.ledger import FLIGHT, BreakError
+from laps_relay.sim.clients.tracks import HASHER
 from laps_relay.sim.core import SetOut
 from laps_relay.sim.world.actions import Actions
 from laps_relay.sim.world.oracle import Oracle
@@ -54,6 +55,7 @@ class Checks:
         "_loops",
         "_walked",
         "_world",
+        "drops",
         "made",
         "steering",
         "stubs",
@@ -66,6 +68,7 @@ class Checks:
         """(node, target) on a loop, and since when."""
         self._walked: set[NodeId] = set()
         """Who ran when loops were last looked for."""
+        self.drops = Drops(world)
         self.stubs = StubChecks(world)
         self.steering = SteeringChecks(world, actions)
         self.made = 0
@@ -192,12 +195,68 @@ class Checks:
         for process in world.running():
             self._nodes(process, oracle)
         self._hostiles()
-        check_borders(world)
+        self.borders()
         self._wants(oracle)
         self._feeds(oracle)
         if world.scenario.exact:
             Routes(world, oracle).fib(world.running())
         self._sets()
+
+    def borders(self) -> None:
+        """Check at rest that relays have exactly the filtered entries that may come to them.
+
+        Each relay asks its filters twice of an announce or a subscribe: may it come in from that
+        peer, may it go out to that one. :func:`~laps_relay.sim.world.paths.told` walks from the
+        source of an entry to find who gets it, and shares no code with tables and filters.
+
+        Where a relay is no transit for anything, some relays do not know the source of an entry and
+        have no use for it. There, only entries that must not have come are looked for.
+        """
+        world = self._world
+        known = not world.policy.no_transit.get("")
+        for scope in sorted({border.scope for border in world.policy.borders}):
+            key, name = world.track(scope)
+            keys = {key, HASHER.full_name(name.namespace.fields, b"")}
+            for source in world.running():
+                clients = source.clients
+                want = clients.wants.get(key)
+                wanted = want is not None and want.answer is Answer.ACCEPTED
+                announced = any(each.scope == scope for each in clients.publications)
+                for what, must in (("announce", announced), ("subscribe", wanted)):
+                    reached = told(world, what, scope, source.spec.node_id)
+                    for process in world.running():
+                        self._filtered(
+                            process, source, (what, scope), keys, reached, must=must and known
+                        )
+
+    def _filtered(
+        self,
+        process: RelayProcess,
+        source: RelayProcess,
+        entry: tuple[str, str],
+        keys: set[int],
+        reached: set[NodeId],
+        *,
+        must: bool,
+    ) -> None:
+        """Check one relay; ``must``: the source has the entry for certain."""
+        node, tables = source.spec.node_id, process.tables
+        what, scope = entry
+        rows = tables.announce_sources() if what == "announce" else tables.subscribe_sources()
+        has = any(each == node and key in keys for each, key in rows)
+        may = process.spec.node_id in reached
+        if has and not may:
+            raise self._fail(
+                "filter",
+                f"{process.contact} has the {what} of {source.contact} for {scope}, which no "
+                "filter lets come there",
+            )
+        if must and may and not has:
+            raise self._fail(
+                "filter",
+                f"{process.contact} lacks the {what} of {source.contact} for {scope}, which "
+                "filters let come there",
+            )
 
     def _nodes(self, process: RelayProcess, oracle: Oracle) -> None:
         own = process.spec.node_id

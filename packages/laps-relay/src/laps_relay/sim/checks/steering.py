@@ -141,7 +141,7 @@ class SteeringChecks:
         nodes = world.by_node()
         own = origin.spec.node_id
         since = {
-            peer: world.gauge.bad(origin.contact, nodes[peer].contact)
+            peer: self._actions.gauge.bad(origin.contact, nodes[peer].contact)
             for peer in origin.tables.peers()
         }
         long = settling(world.scenario.settings)

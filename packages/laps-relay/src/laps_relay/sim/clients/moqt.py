@@ -14,7 +14,7 @@ object for a forwarding plane.
                                     == StubParent ===== a Stub's session
     MoqtClients == EdgeRelay, Plane == StubUplink ===== sessions with parents            a Stub
 
-Networks without Stubs have ``direct.Clients`` in its place.
+Networks without Stubs have ``direct.DirectClients`` in its place.
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ from typing import Final, Protocol
 from laps_relay.network.bridge import NetworkBridge
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.peer_forwarding.forwarding import LOCAL, Ingress
-from laps_relay.sim.clients.direct import NO_DATA, Clients, Want
+from laps_relay.sim.clients.clients import NO_DATA, Call, Clients, Want
 from laps_relay.sim.clients.ledger import BreakError, Ledger, Object, read_object
 from laps_relay.sim.clients.publications import Publication
 from laps_relay.sim.clients.tracks import HASHER
 from laps_relay.sim.clients.virtual import VirtualClient
-from laps_relay.sim.core import RelayCore
 from laps_relay.sim.net.clock import Clock
 from laps_relay.stubs.stub_parent import StubParent
 from laps_sdk.edge.authorization import Action, Decision
@@ -300,7 +299,7 @@ class MoqtClients(Clients):
         clock: Clock,
         ledger: Ledger,
         contact: str,
-        call: Callable[[Callable[[RelayCore, float], None]], None],
+        call: Call,
         host: EdgeHost,
     ) -> None:
         super().__init__(clock, ledger, contact, call)
@@ -322,14 +321,7 @@ class MoqtClients(Clients):
 
     # Publishers
 
-    def publish(self, publication: Publication) -> None:
-        """A publisher comes."""
-        self.publications.append(publication)
-        beat = publication.begin()
-        self._call(lambda core, now: self._publish(publication))  # noqa: ARG005
-        self._clock.after(publication.style.period, self._tick, publication, beat)
-
-    def _publish(self, publication: Publication) -> None:
+    def _announce(self, now: float, publication: Publication) -> None:  # noqa: ARG002
         if publication not in self.publications or publication in self._publishing:
             return
         record = self._publishing[publication] = _Publishing()
@@ -391,7 +383,7 @@ class MoqtClients(Clients):
             return
         self.publications.remove(publication)
         end_streams = publication.end()
-        self._call(lambda core, now: end_streams())  # noqa: ARG005
+        self._call(lambda _now: end_streams())
         publication.flows.clear()
         record = self._publishing.pop(publication, None)
         if record is not None:
@@ -399,8 +391,7 @@ class MoqtClients(Clients):
             self._clock.after(style.objects * style.gap, self._done, record)
 
     def _done(self, record: _Publishing) -> None:
-        def end(core: RelayCore, now: float) -> None:
-            del core, now
+        def end(_now: float) -> None:
             if not record.client.closed:
                 for request in record.requests:
                     record.client.session.publish_done(request, _DONE, 0, "the publisher ended it")
@@ -410,12 +401,8 @@ class MoqtClients(Clients):
 
     # Subscribers
 
-    def subscribe(self, key: int, name: FullTrackName) -> None:
-        """A subscriber comes."""
-        if key not in self.wants:
-            self.wants[key] = Want(key, name, self._clock.now)
-            self.past.pop(key, None)
-        self._call(lambda core, now: self._subscribe(key))  # noqa: ARG005
+    def _ask(self, now: float, key: int, name: FullTrackName) -> None:  # noqa: ARG002
+        self._subscribe(key)
 
     def _subscribe(self, key: int) -> None:
         want = self.wants.get(key)
@@ -446,13 +433,9 @@ class MoqtClients(Clients):
             return
         self.answered(now, key, answer, code=code, reason="", data=NO_DATA)
 
-    def _ask_again(self, want: Want) -> None:
-        if self.alive and self.wants.get(want.key) is want and want.answer is not Answer.ACCEPTED:
-            self._call(lambda core, now: self._again(want.key))  # noqa: ARG005
-
-    def _again(self, key: int) -> None:
-        self._stop(key)
-        self._subscribe(key)
+    def _ask_again(self, now: float, want: Want) -> None:  # noqa: ARG002
+        self._stop(want.key)
+        self._subscribe(want.key)
 
     def unsubscribe(self, key: int) -> None:
         """The last subscriber of a track goes."""
@@ -460,7 +443,7 @@ class MoqtClients(Clients):
             return
         if key in self._subscribing:
             self._subscribing[key][1].open = False
-        self._call(lambda core, now: self._stop(key))  # noqa: ARG005
+        self._call(lambda _now: self._stop(key))
 
     def _stop(self, key: int) -> None:
         if key in self._subscribing and (key not in self.wants or self._is_idle(key)):
@@ -470,6 +453,11 @@ class MoqtClients(Clients):
 
     def _is_idle(self, key: int) -> bool:
         return self.wants[key].answer is not Answer.ACCEPTED
+
+    @property
+    def open_streams(self) -> int:
+        """None: the streams of other relays end at the Edge."""
+        return 0
 
 
 def _key_of(name: FullTrackName) -> int:
@@ -550,7 +538,7 @@ class EdgeHost:
         clock: Clock,
         ledger: Ledger,
         contact: str,
-        call: Callable[[Callable[[RelayCore, float], None]], None],
+        call: Call,
         *,
         stub: bool,
     ) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
+from inspect import signature
 from typing import Any, Final, Protocol
 
 from laps_relay.network.advertisements import AdvertisementSchedule
@@ -22,11 +24,12 @@ from laps_relay.network.steering import steering
 from laps_relay.network.steering.steering import Steering
 from laps_relay.network.steering.via_choice import prefer
 from laps_relay.network.subscriptions.wants import Wants
-from laps_relay.network.timers import Due
-from laps_relay.peer_forwarding import flow
-from laps_relay.peer_forwarding.flow import Fan, Flow
+from laps_relay.peer_forwarding import relayed_stream, state
+from laps_relay.peer_forwarding.fib import Fib
 from laps_relay.peer_forwarding.forwarding import SetIdle
 from laps_relay.peer_forwarding.plane import PeerPlane
+from laps_relay.peer_forwarding.relayed_stream import RelayedStream
+from laps_relay.peer_forwarding.state import Fanout
 from laps_relay.policy.judges import HashedFilter, LinkTable
 from laps_relay.stubs.stub_parent import StubParent
 from laps_sdk.forwarding.priority import PRIORITIES
@@ -75,6 +78,8 @@ __all__ = [
 
 _ANYBODY: Final = NodeId(0x64_0005_0000_FFFF)
 """The NIB takes no node 0."""
+_EPOCH: Final = 1
+"""The epoch of a relay's first life in the simulation."""
 
 
 class Patching(Protocol):
@@ -82,6 +87,35 @@ class Patching(Protocol):
 
     def set(self, owner: Any, name: str, value: object) -> None:
         """Replace one."""
+
+
+def arguments(patch: Patching, owner: type, name: str) -> dict[Any, Any]:
+    """Note one constructor argument of each object of a class that is made from now on."""
+    made: dict[Any, Any] = {}
+    begin = owner.__init__  # type: ignore[misc]
+    shape = signature(begin)
+
+    def init(self: Any, *positional: Any, **named: Any) -> None:
+        made[self] = shape.bind(self, *positional, **named).arguments[name]
+        begin(self, *positional, **named)
+
+    patch.set(owner, "__init__", init)
+    return made
+
+
+def settings_with(patch: Patching, owner: type, **changes: float) -> None:
+    """Make objects of a class with other settings; each change is a factor."""
+    begin = owner.__init__  # type: ignore[misc]
+    shape = signature(begin)
+
+    def init(self: Any, *positional: Any, **named: Any) -> None:
+        bound = shape.bind(self, *positional, **named)
+        settings = bound.arguments["settings"]
+        scaled = {name: factor * getattr(settings, name) for name, factor in changes.items()}
+        bound.arguments["settings"] = replace(settings, **scaled)
+        begin(*bound.args, **bound.kwargs)
+
+    patch.set(owner, "__init__", init)
 
 
 def stubs_told(patch: Patching) -> None:
@@ -114,9 +148,10 @@ def stubs_asked(patch: Patching) -> None:
 
 def stubs_leave_early(patch: Patching) -> None:
     """A Stub leaves its old parent as soon as the new one accepts."""
+    unwant = arguments(patch, Leaving, "unwant")
 
     def hasty(self: Leaving[Any], now: float, parent: Any, key: int) -> None:
-        self._unwant(now, parent, key)
+        unwant[self](now, parent, key)
 
     patch.set(Leaving, "begin", hasty)
 
@@ -149,34 +184,28 @@ def no_withdrawals(patch: Patching) -> None:
 
 def no_split_horizon(patch: Patching) -> None:
     """A peer is told of nodes that are reached through it."""
+    split = AdjRibOut.export_to
 
     def export_to(self: AdjRibOut, peer: Any, node: Any) -> Any:
-        if node == self._node:
-            return self._own
-        record = self._table.records.get(node)
-        return None if record is None or node == peer.node else record.export
+        stranger = copy(peer)
+        stranger.node = _ANYBODY
+        return None if node == peer.node else split(self, stranger, node)
 
     patch.set(AdjRibOut, "export_to", export_to)
 
 
 def adj_in_kept(patch: Patching) -> None:
     """The end of a session does not end what it told."""
-
-    def remove_peer(self: Nib, now: float, peer: Any) -> None:
-        record = self._table.peers.get(peer)
-        if record is not None:
-            record.out = None
-        self._settle(now)
-
-    patch.set(Nib, "remove_peer", remove_peer)
+    patch.set(Nib, "remove_peer", lambda self, now, peer: None)  # noqa: ARG005
 
 
 def best_not_told(patch: Patching) -> None:
     """A new best way is not advertised in place of the old one."""
     renew = AdjRibOut.renew
+    tables = arguments(patch, AdjRibOut, "table")
 
     def stubborn(self: AdjRibOut, now: float, node: Any) -> None:
-        record = self._table.records.get(node)
+        record = tables[self].records.get(node)
         if record is None or record.export is None or record.best is None:
             renew(self, now, node)
 
@@ -190,15 +219,7 @@ def not_resteered(patch: Patching) -> None:
 
 def told_late(patch: Patching) -> None:
     """Changes are collected for ten times as long."""
-    schedule = AdvertisementSchedule.schedule
-
-    def patient(self: AdvertisementSchedule, now: float) -> None:
-        waits = self._timers.when((Due.LOOK, 0)) is not None
-        schedule(self, now)
-        if not waits and self._timers.when((Due.LOOK, 0)) is not None:
-            self._timers.set((Due.LOOK, 0), now + 10 * self._settings.batch)
-
-    patch.set(AdvertisementSchedule, "schedule", patient)
+    settings_with(patch, AdvertisementSchedule, batch=10)
 
 
 # Announces and subscribes
@@ -206,30 +227,22 @@ def told_late(patch: Patching) -> None:
 
 def epoch_ignored(patch: Patching) -> None:
     """What a node said before its restart stays."""
-    node_changed = FloodTable.node_changed
+    node_changed, received = FloodTable.node_changed, FloodTable.received
 
-    def forgiving(self: Any, now: float, node: Any, epoch: int | None) -> None:
-        source = self._state.sources.get(node)
-        if source is not None and epoch is not None:
-            source.epoch = epoch
-        node_changed(self, now, node, epoch)
+    def same(self: Any, now: float, node: Any, epoch: int | None) -> None:
+        node_changed(self, now, node, None if epoch is None else _EPOCH)
 
-    patch.set(FloodTable, "node_changed", forgiving)
+    def ageless(self: Any, now: float, peer: Any, item: Any, *, dead: bool) -> Any:
+        item = replace(item, stamp=Stamp(_EPOCH, item.stamp.sequence))
+        return received(self, now, peer, item, dead=dead)
+
+    patch.set(FloodTable, "node_changed", same)
+    patch.set(FloodTable, "received", ageless)
 
 
 def sequence_ignored(patch: Patching) -> None:
     """An older entry replaces a newer one."""
-    heard = FloodTable.received
-
-    def gullible(self: Any, now: float, peer: Any, item: Any, *, dead: bool) -> Any:
-        source = self._state.sources.get(item.source)
-        record = None if source is None else source.records.get(self._kind.key(item))
-        if record is not None and item.stamp < record.item.stamp:
-            stamp = Stamp(item.stamp.epoch, max(0, item.stamp.sequence - 1))
-            record.item = replace(record.item, stamp=stamp)
-        return heard(self, now, peer, item, dead=dead)
-
-    patch.set(FloodTable, "received", gullible)
+    patch.set(Stamp, "__lt__", lambda self, other: self.epoch < other.epoch)
 
 
 def newcomers_not_told(patch: Patching) -> None:
@@ -246,12 +259,7 @@ def newcomers_not_told(patch: Patching) -> None:
 
 def unsubscribed_at_once(patch: Patching) -> None:
     """The last unsubscribe does not wait."""
-    unwant = Wants.unwant
-
-    def hasty(self: Wants, now: float, name: Any) -> None:
-        unwant(self, now - self._settings.unsubscribe_delay, name)
-
-    patch.set(Wants, "unwant", hasty)
+    settings_with(patch, Wants, unsubscribe_delay=0)
 
 
 def answers_lost(patch: Patching) -> None:
@@ -284,11 +292,12 @@ def sets_kept(patch: Patching) -> None:
 
 def sets_end_early(patch: Patching) -> None:
     """Old sets are withdrawn while streams are under way."""
+    states = arguments(patch, Fib, "state")
 
-    def impatient(self: PeerPlane, now: float, egress: Any) -> None:  # noqa: ARG001
-        self._state.notices.append(SetIdle(egress))
+    def impatient(self: Fib, now: float, egress: Any) -> None:  # noqa: ARG001
+        states[self].notices.append(SetIdle(egress))
 
-    patch.set(PeerPlane, "retire", impatient)
+    patch.set(Fib, "retire", impatient)
 
 
 def ghosts_chased(patch: Patching) -> None:
@@ -341,18 +350,19 @@ def twin_ignored(patch: Patching) -> None:
 
 def ttl_ignored(patch: Patching) -> None:
     """Nothing has a deadline, and nobody looks how long something waits."""
-    start = Fan.open
+    start = Fanout.open
 
-    def patient(self: Fan, now: float, priority: int, deadline: Any, *, expires: bool) -> None:  # noqa: ARG001
+    def patient(self: Fanout, now: float, priority: int, deadline: Any, *, expires: bool) -> None:  # noqa: ARG001
         start(self, now, priority, None, expires=expires)
 
-    patch.set(Fan, "open", patient)
-    patch.set(Flow, "renew", lambda self, now: None)  # noqa: ARG005
+    patch.set(Fanout, "open", patient)
+    patch.set(RelayedStream, "renew", lambda self, now: None)  # noqa: ARG005
 
 
 def priority_ignored(patch: Patching) -> None:
     """All streams are as urgent as each other."""
-    patch.set(flow, "PRIORITIES", (PRIORITIES[128],) * 256)
+    for module in (relayed_stream, state):
+        patch.set(module, "PRIORITIES", (PRIORITIES[128],) * 256)
 
 
 def drain_ignored(patch: Patching) -> None:

@@ -262,7 +262,7 @@ class _Play:
         keeper = self.keepers[process.contact] = self.make_keeper(relay)
         refused: list[str | None] = []
         process.call(
-            lambda _, now: refused.append(keeper.offer(now, self.wall_us, self.text, "simulator"))
+            lambda now: refused.append(keeper.offer(now, self.wall_us, self.text, "simulator"))
         )
         if refused[0] is None:
             self.accepted += 1
@@ -272,7 +272,7 @@ class _Play:
     def _tick(self) -> None:
         for name, keeper in self.keepers.items():
             self.world.processes[name].call(
-                lambda _, now, keeper=keeper: keeper.tick(now, self.wall_us)  # type: ignore[misc]
+                lambda now, keeper=keeper: keeper.tick(now, self.wall_us)  # type: ignore[misc]
             )
 
     def _follow(self, without: RelayProcess | None = None) -> list[_Way]:
@@ -304,7 +304,7 @@ class _Play:
         via = self.world.processes[self.world.rng.of("drain").choice(going)]
         via.draining = True
         self.world.disturbed()
-        via.call(lambda core, now: core.drain(now, LASTING))
+        via.call(lambda now: via.core.drain(now, LASTING))
         self.second = self._follow(via)
         for cell, member, way, right in self.second:
             if not right:

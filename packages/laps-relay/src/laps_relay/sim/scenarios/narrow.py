@@ -3,7 +3,7 @@
 Half of the links have a bandwidth, another one in each direction: some take a part of what one
 publisher sends, some all of it, and some twenty times what everybody sends. Objects are large,
 queues are small, tracks differ in priority, and some have a ttl. What may be missing then, and what
-not, is in :mod:`laps_relay.sim.world.drops`.
+not, is in :mod:`laps_relay.sim.checks.drops`.
 """
 
 from __future__ import annotations

@@ -10,13 +10,13 @@ from typing import Final
 
 from laps_relay.policy.interface import Policy
 from laps_relay.sim.clients.publications import Publication, Style
-from laps_relay.sim.core import RelayCore
 from laps_relay.sim.net.wires import Wire
 from laps_relay.sim.scenarios.model import Action
 from laps_relay.sim.scenarios.narrow import offered_by
 from laps_relay.sim.scenarios.rules import Border, SimPolicy
 from laps_relay.sim.scenarios.scenario import PLANNED
 from laps_relay.sim.world.fault_scope import CONVERGED, exempt
+from laps_relay.sim.world.gauge import Gauge
 from laps_relay.sim.world.hostile import Hostile
 from laps_relay.sim.world.paths import connected_without, copies, sent_to, used_via, without_way
 from laps_relay.sim.world.restarts import Restarts
@@ -49,6 +49,7 @@ class Actions:
         "_publications",
         "_world",
         "done",
+        "gauge",
         "hostiles",
         "last",
         "restarts",
@@ -57,6 +58,9 @@ class Actions:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self.gauge = Gauge(world)
+        if world.scenario.gauged:
+            self.gauge.start()
         world.ledger.copies = partial(copies, world)
         self._lengths = world.rng.of("endless streams")
         self._publications: dict[str, list[tuple[str, Publication]]] = {}
@@ -256,7 +260,7 @@ class Actions:
                 process = self._world.processes[end.host.contact]
                 if process.running and end.session in process.ends:
                     process.call(
-                        lambda core, now, end=end: core.measured(  # type: ignore[misc]
+                        lambda now, process=process, end=end: process.core.measured(  # type: ignore[misc]
                             now, end.session, wire.srtt_us, 0.0
                         )
                     )
@@ -311,7 +315,7 @@ class Actions:
         if via is not None and not via.avoided:
             via.overloaded = True
             self._world.disturbed()
-            via.call(lambda core, now: core.set_load(now, Load(LoadClass.OVERLOADED, 990)))
+            via.call(lambda now: via.core.set_load(now, Load(LoadClass.OVERLOADED, 990)))
             self._world.clock.after(action.value, self._relieve, via, via.life)
 
     def _relieve(self, via: RelayProcess, life: int) -> None:
@@ -319,7 +323,7 @@ class Actions:
             via.overloaded = False
             self.last = self._world.clock.now
             self._world.disturbed()
-            via.call(lambda core, now: core.set_load(now, Load()))
+            via.call(lambda now: via.core.set_load(now, Load()))
 
     def _worsen(self, action: Action) -> None:
         """The link over which most is sent loses packets, or takes less than that, for a while."""
@@ -476,9 +480,9 @@ def loaded(world: World, action: Action) -> tuple[SimPolicy, str]:
     return policy.more(scope, excluded=region), scope
 
 
-def take(process: RelayProcess, policy: Policy, core: RelayCore, now: float) -> None:
+def take(process: RelayProcess, policy: Policy, now: float) -> None:
     """A relay has another policy, and takes it as a server does (``NetworkPart.set_policy``)."""
-    core.set_policy(now, policy)
+    process.core.set_policy(now, policy)
     if process.edge is not None:
         # Who is at the same Edge as the publisher hears of it from nobody else.
         process.edge.relay.reauthorize(now)

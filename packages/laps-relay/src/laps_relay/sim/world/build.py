@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
 
 from laps_relay.network.relay import NetworkRelay
-from laps_relay.policy.interface import Policy
+from laps_relay.sim.clients.direct import DirectClients
 from laps_relay.sim.clients.tracks import HASHER
-from laps_relay.sim.core import RelayCore, Tables
+from laps_relay.sim.core import RelayCore, SimStub, Tables
 from laps_relay.sim.net.keys import SimAuthenticator, fingerprint_of
 from laps_relay.sim.world.tables import RelayTables, StubTables
 from laps_relay.sim.world.world import RelayProcess, World
 from laps_sdk.peering.dialler import Contact
 from laps_sdk.peering.settings import Identity
-from laps_sdk.stub.relay import StubRelay
 from laps_wire.hashing import KeyedHasher
-from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import Mode, RelayType
 
 __all__ = ["network_relay"]
@@ -63,8 +60,7 @@ def network_relay(
         stub.policy = policy
         process.edge.attach_stub(stub.against)
         stub.set_contacts(world.clock.now, contacts)
-        # Its clients speak MoQT with its Edge: they give the core no commands.
-        return cast("RelayCore", stub), StubTables(stub)
+        return stub, StubTables(stub)
     reflect = settings.reflect or spec.relay_type is not RelayType.VIA
     relay = NetworkRelay(
         identity,
@@ -78,30 +74,12 @@ def network_relay(
         implementation="simulation",
         known_keys=known_keys,
     )
-    if process.edge is None:
+    if isinstance(process.clients, DirectClients):
         relay.attach(process.clients, process.clients)
-    else:
+    if process.edge is not None:
         process.edge.attach(relay, rng, process.life)
     relay.set_contacts(world.clock.now, contacts)
     return relay, RelayTables(relay, process)
-
-
-class SimStub(StubRelay):
-    """A Stub with a policy, which a server keeps beside it."""
-
-    __slots__ = ("policy",)
-
-    policy: Policy
-
-    def set_policy(self, now: float, policy: Policy) -> None:
-        """Another policy is in force from now on."""
-        self.policy = policy
-        self.set_peer_filter(now, policy.peer)
-
-    def against(self, name: FullTrackName) -> str | None:
-        """What policy has against a track for the Stub's clients."""
-        refusal = self.policy.want(name, self.info.node)
-        return None if refusal is None else refusal.reason
 
 
 def _mode(world: World, name: str) -> Mode:

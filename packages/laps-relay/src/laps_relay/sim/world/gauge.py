@@ -7,12 +7,12 @@ loss and from what waits in the pipe. One long queue is no congestion; some in a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import Final
 
 from laps_relay.sim.net.network import End
-
-if TYPE_CHECKING:
-    from laps_relay.sim.world.world import World
+from laps_relay.sim.net.wires import Wire
+from laps_relay.sim.world.world import RelayProcess, World
 
 __all__ = ["LASTING", "LOOK", "Gauge"]
 
@@ -67,13 +67,15 @@ class Gauge:
                 if self._told.get(end) == told:
                     continue  # a server says it again, and the relay finds nothing new in it
                 self._told[end] = told
-                process.call(
-                    lambda core, now, session=session, wire=wire, congested=congested: (  # type: ignore[misc]
-                        core.measured(now, session, wire.srtt_us, wire.loss, congested)
-                    )
-                )
+                process.call(partial(self._measured, process, session, wire, congested))
         if not world.ending:
             self.start()
+
+    @staticmethod
+    def _measured(
+        process: RelayProcess, session: int, wire: Wire, congested: bool, now: float
+    ) -> None:
+        process.core.measured(now, session, wire.srtt_us, wire.loss, congested)
 
     def _is_congested(self, end: End) -> bool:
         told = end in self._congested

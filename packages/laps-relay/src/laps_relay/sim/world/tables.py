@@ -173,7 +173,7 @@ class RelayTables:
             "responders": interests.responders,
             "discovered names": interests.names,
             "discovered announces": interests.announces,
-            "withheld subscribes": len(relay.withheld),
+            "withheld subscribes": len(relay.export_denied),
             "doubted entries": relay.announces.stale() + relay.subscribes.stale(),
             "sets that were told": len(relay.set_routing),
             "timers of sets": timers,

@@ -12,10 +12,11 @@ from typing import Any, Final, Protocol, TypeVar
 
 from laps_relay.network.drain_monitor import DrainMonitor, Standing
 from laps_relay.network.events import RouteChanged
-from laps_relay.network.relay import STAY_WAIT
+from laps_relay.network.relay import STAY_WAIT, NetworkRelay
 from laps_relay.policy.interface import Policy
 from laps_relay.policy.open_policy import OpenPolicy
-from laps_relay.sim.clients.direct import Clients
+from laps_relay.sim.clients.clients import Clients
+from laps_relay.sim.clients.direct import DirectClients
 from laps_relay.sim.clients.ledger import BreakError, Group, Ledger
 from laps_relay.sim.clients.moqt import EdgeHost
 from laps_relay.sim.clients.tracks import track
@@ -28,8 +29,7 @@ from laps_relay.sim.scenarios.model import Scenario
 from laps_relay.sim.scenarios.policies import rule_policy
 from laps_relay.sim.scenarios.rules import SimPolicy
 from laps_relay.sim.scenarios.topology import LinkSpec, RelaySpec, light_delay
-from laps_relay.sim.world.drops import Drops, Seen, identify
-from laps_relay.sim.world.gauge import Gauge
+from laps_relay.sim.world.identify import Seen, identify
 from laps_sdk.peering.events import Dial
 from laps_sdk.peering.reports import PeerAdded, PeerGone
 from laps_wire.names import FullTrackName
@@ -144,7 +144,9 @@ class RelayProcess:
         self._timer = None
         self.edge = self._world.edge_host(self)
         if self.edge is None:
-            self.clients = Clients(self._world.clock, self._world.ledger, self.contact, self.call)
+            self.clients = DirectClients(
+                self._world.clock, self._world.ledger, self.contact, self.call, self._network_core
+            )
         else:
             self.clients = self.edge.clients
         settings, flight = self._world.scenario.settings, self._world.ledger.flight
@@ -191,7 +193,7 @@ class RelayProcess:
         self.draining = True
         self.leaves_by = now + seconds
         # Its sessions would end by themselves a moment later.
-        self.call(lambda core, now: core.drain(now, seconds + LOOK))
+        self.call(lambda now: self.core.drain(now, seconds + LOOK))
         self._departure = DrainMonitor(now, seconds)
         self._look_out(self._departure, self.life, left)
 
@@ -200,7 +202,7 @@ class RelayProcess:
         self._departure = None
         self._world.clock.after(STAY_WAIT, self._stayed, self.life)
         self._world.note(self.contact, "stays")
-        self.call(lambda core, now: core.stay(now))
+        self.call(self.core.stay)
 
     def _stayed(self, life: int) -> None:
         if self.life == life and self._departure is None:
@@ -217,7 +219,7 @@ class RelayProcess:
             self._world.clock.at(when, self._look_out, departure, life, left)
             return
         if standing is Standing.LATE:
-            self._world.drops.late(self)
+            self._world.late(self)
         self._departure = None
         self._world.note(self.contact, "has drained:", standing.value)
         self.core.close_all(now)
@@ -236,16 +238,25 @@ class RelayProcess:
             return True
         return any(end.pipe.backlog for end in self._ends.values())
 
+    def _network_core(self) -> NetworkRelay:
+        """The core, of a process that is no Stub."""
+        if not isinstance(self.core, NetworkRelay):
+            raise TypeError(f"{self.contact} is a Stub: its clients have sessions of MoQT")
+        return self.core
+
     # From clients
 
-    def call(self, action: Callable[[RelayCore, float], None]) -> None:
-        """Let clients do something with the core."""
+    def call(self, action: Callable[[float], None]) -> None:
+        """Do something with the core, and carry out what follows.
+
+        A process that stands still does it when it goes on; one that does not run never does it.
+        """
         if not self.running:
             return
         if self.paused:
             self._backlog.append((self.call, (action,)))
             return
-        action(self.core, self._world.clock.now)
+        action(self._world.clock.now)
         self.pump()
 
     # From the network (Host)
@@ -436,15 +447,14 @@ class World:
     __slots__ = (
         "_builder",
         "_by_node",
+        "_late",
         "_stirred",
         "_story",
         "_tracks",
         "_watchers",
         "clock",
         "control_messages",
-        "drops",
         "ending",
-        "gauge",
         "holders",
         "hostiles",
         "ledger",
@@ -476,13 +486,8 @@ class World:
         )
         self.network.default = self._default_wire
         self.ledger.digest = self.network.digest
-        self.gauge = Gauge(self)
-        if scenario.gauged:
-            self.gauge.start()
         self.network.queue = scenario.queue
-        self.network.judge = self.drops = Drops(self)
         self.ledger.flight = scenario.flight
-        self.ledger.waiting = self.drops.waiting
         self.processes: dict[str, RelayProcess] = {}
         self._by_node: dict[NodeId, RelayProcess] = {}
         self.holders: dict[NodeId, bytes] = {}
@@ -509,6 +514,7 @@ class World:
         self._story: list[str] = []
         self._tracks: dict[int, str] = {}
         self._stirred: Callable[[], None] = lambda: None
+        self._late: Callable[[RelayProcess], None] = lambda _process: None
         self._watchers: dict[type, list[Callable[[RelayProcess, Any], None]]] = {}
 
         self._lay(scenario)
@@ -660,6 +666,14 @@ class World:
     def when_disturbed(self, call: Callable[[], None]) -> None:
         """Be told of that."""
         self._stirred = call
+
+    def late(self, process: RelayProcess) -> None:
+        """A relay that drains ends because its time is over."""
+        self._late(process)
+
+    def when_late(self, call: Callable[[RelayProcess], None]) -> None:
+        """Call ``call`` with each relay that has not drained in time, before it ends."""
+        self._late = call
 
     def watch(self, watcher: Callable[[RelayProcess, E], None], kind: type[E]) -> None:
         """Be told of events of one kind: there are many, and each is of use for few."""

@@ -1,35 +1,35 @@
-"""Everything private of aioquic 1.7 that the backend reads or changes; nobody else touches it.
+"""All private names of aioquic 1.7 that the backend uses or changes; no other module uses them.
 
-:class:`Tuned` is a layer over a connection class (aioquic's own, or the fast path's) that adds:
+:class:`Tuned` is a layer over a connection class (aioquic's own, or the fast path's). It adds:
 
-- receive windows that slide. aioquic doubles its windows for ever, so a peer may send without
-  bound what nobody reads. Here a window stays as long as configured, counted from what was
-  delivered, and a paused stream gets no more credit (RFC 9000, 4.2);
-- as many streams for the peer as configured (aioquic: always 128);
-- the name that a client asks for (SNI), which aioquic parses and forgets;
-- pinned certificates, checked where aioquic would check the chain;
-- probe packets for the path MTU, which aioquic lacks.
+- Sliding receive windows. aioquic doubles its windows without bound, so a peer may send without
+  bound what nobody reads. ``Tuned`` keeps the configured window, counted from the delivered bytes.
+  A paused stream gets no more credit (RFC 9000, 4.2).
+- The configured number of streams for the peer (aioquic: always 128).
+- The server name of the client (SNI), which aioquic parses and discards.
+- Pinned certificates, checked at the time when aioquic would check the chain.
+- Probe packets for the path MTU, which aioquic lacks.
 
 It also corrects two faults of aioquic 1.7:
 
 - A FIN without data that meets a full packet is never sent: aioquic removes it from the sender
   before it asks the packet for room. ``_write_stream_frame`` leaves it to the next packet.
-- After a Retry or a Version Negotiation packet the client begins again with new packet number
-  spaces, but what was in flight before counts as in flight for ever. ``_initialize`` discards it.
+- After a Retry or a Version Negotiation packet, the client begins again with new packet number
+  spaces, but counts the earlier packets as in flight for ever. ``_initialize`` discards them.
 
-:class:`CountingReno` is aioquic's congestion control with a loss counter and a restraint. aioquic
-lets the window grow with every acknowledgement, even while the application sends far less than the
-window allows. The path has never carried such a window: when the application then uses it,
-thousands of packets are lost at once. So the window grows only while at least half of it is in use
+:class:`CountingReno` is aioquic's congestion control with a loss counter and a limit on growth.
+aioquic grows the window with every acknowledgement, even if the application sends much less than
+the window allows. The path has never carried such a window, so using it later loses thousands of
+packets at once. The window therefore grows only while at least half of it is in use
 (RFC 9002, 7.8).
 
-:class:`BurstPacer` is aioquic's pacer with a bucket for 64 packets. aioquic lets at most 16 packets
-go at once and asks for a timer for each packet. Timers of an event loop have a resolution of a
-millisecond, in which the fast path sends hundreds of packets. 64 is what one ``sendmsg`` with GSO
-takes; the congestion window bounds such bursts in any case (RFC 9002, 7.7).
+:class:`BurstPacer` is aioquic's pacer with a bucket for 64 packets. aioquic sends at most 16
+packets at once and asks for a timer for each packet. Timers of an event loop have a resolution of a
+millisecond, in which the fast path sends hundreds of packets. One ``sendmsg`` with GSO takes 64
+packets. The congestion window also bounds such bursts (RFC 9002, 7.7).
 
-All private names are listed in ``_NAMES`` and checked at import. Another release of aioquic
-therefore fails at import with the list of what is missing, and not within a connection.
+``_NAMES`` lists all private names. The module checks them at import, so that another release of
+aioquic fails at import with the list of missing names, and not within a connection.
 """
 
 from __future__ import annotations
@@ -64,15 +64,14 @@ from aioquic.quic.stream import QuicStream
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from laps_sdk.errors import TransportError
+from laps_sdk.quic import library
 from laps_sdk.quic.aioquic.path_mtu import BASE_SIZE
 from laps_sdk.quic.base import Address, ConnectionLimits
 from laps_sdk.quic.library import watch_handshake
-from laps_sdk.quic.qlog import MAX_EVENTS
 
 __all__ = [
     "BURST",
     "CONGESTION_CONTROL",
-    "BoundedTrace",
     "BurstPacer",
     "CountingReno",
     "Tuned",
@@ -81,18 +80,19 @@ __all__ = [
 ]
 
 _PACKET_OVERHEAD: Final = 1 + 2 + 16
-"""Of a short header packet, without its connection id: flags, packet number, tag."""
+"""Bytes of a short header packet without its connection id: flags, packet number, tag."""
 
 CONGESTION_CONTROL: Final = "laps-reno"
-"""New Reno that counts what it lost, and whose window does not outgrow its use."""
+"""New Reno with a loss counter, whose window does not outgrow its use."""
 
 BURST = 64
 """The most packets that are built at once."""
 
 _WAKE_PACKETS = 16
 _WAKE_SECONDS = 0.001
-"""A pause is long enough for this many packets, but not longer than this: a wake-up costs more
-than a packet."""
+"""A pause lasts for ``_WAKE_PACKETS`` packets but at most this long, because a wake-up costs
+more than a packet.
+"""
 
 _NAMES: Final[dict[str, tuple[str, ...]]] = {
     "QuicConnection": (
@@ -126,7 +126,7 @@ _NAMES: Final[dict[str, tuple[str, ...]]] = {
 
 
 def missing_names() -> list[str]:
-    """What this release of aioquic lacks of the names that are used here."""
+    """Return the used names that the installed aioquic lacks."""
     configuration = QuicConfiguration(is_client=True)
     connection = QuicConnection(configuration=configuration)
     stream = QuicStream(stream_id=0)
@@ -144,16 +144,11 @@ def missing_names() -> list[str]:
         "tls.Context": tls.Context(is_client=True),
         "QuicLoggerTrace": QuicLoggerTrace(is_client=True, odcid=b""),
     }
-    return [
-        f"{owner}.{name}"
-        for owner, names in _NAMES.items()
-        for name in names
-        if not hasattr(samples[owner], name)
-    ]
+    return library.missing_names(_NAMES, samples)
 
 
 def check() -> None:
-    """Raise if this release of aioquic is not the one that this module was written for."""
+    """Raise ``TransportError`` if the installed aioquic lacks a used name."""
     missing = missing_names()
     if missing:
         raise TransportError(
@@ -165,25 +160,21 @@ def check() -> None:
 check()
 
 
-class BoundedTrace(QuicLoggerTrace):
-    """A qlog trace that keeps its newest events."""
-
-    def __init__(self, *, is_client: bool, odcid: bytes) -> None:
-        super().__init__(is_client=is_client, odcid=odcid)
-        self._events = deque(maxlen=MAX_EVENTS)
-
-
 class BurstPacer(QuicPacketPacer):
     """A token bucket of :data:`BURST` packets."""
 
     def update_rate(self, congestion_window: int, smoothed_rtt: float) -> None:
-        """Take a new rate; the bucket holds a burst at any rate."""
+        """Set a new rate; the bucket holds a burst at any rate."""
         super().update_rate(congestion_window=congestion_window, smoothed_rtt=smoothed_rtt)
         if self.packet_time is not None:
             self.bucket_max = BURST * self.packet_time
 
-    def next_send_time(self, now: float) -> float | None:  # type: ignore[override]
-        """When to go on if the bucket is empty; None if it is not (aioquic's hint lacks None)."""
+    def next_send_time(self, now: float) -> float:
+        """Return :meth:`pause_end` to aioquic, whose own annotation lacks the None."""
+        return cast("float", self.pause_end(now))
+
+    def pause_end(self, now: float) -> float | None:
+        """Return when to send again if the bucket is empty; None if it is not."""
         if self.packet_time is None:
             return None
         self.update_bucket(now=now)
@@ -193,7 +184,7 @@ class BurstPacer(QuicPacketPacer):
         return now + max(pause, self.packet_time)
 
     def allowance(self, now: float) -> int:
-        """How many packets may go now, at most :data:`BURST`."""
+        """Return how many packets may be sent now, at most :data:`BURST`."""
         if self.packet_time is None:
             return BURST
         self.update_bucket(now=now)
@@ -201,32 +192,32 @@ class BurstPacer(QuicPacketPacer):
         return min(BURST, math.ceil(self.bucket_time / self.packet_time))
 
     def spend(self, packets: int) -> None:
-        """Packets were sent."""
+        """Take sent packets out of the bucket."""
         if self.packet_time is not None:
             self.bucket_time = max(0.0, self.bucket_time - packets * self.packet_time)
 
 
 class CountingReno(RenoCongestionControl):
-    """New Reno; also how many packets were lost, and how many of them were larger than 1200."""
+    """New Reno that counts lost packets, and lost packets larger than 1200 bytes."""
 
     packets_lost = 0
     large_lost = 0
     _peak = 0
-    """The most bytes that were in flight at once in the present round trip."""
+    """The most bytes in flight at once in the present round trip."""
     _round_began = 0.0
-    """A packet that was sent later than this, once acknowledged, begins a new round trip."""
+    """The acknowledgement of a packet sent later than this begins a new round trip."""
 
     def on_packet_sent(self, *, packet: QuicSentPacket) -> None:
-        """As the parent; remembers how much of the window is used."""
+        """Count a packet like the parent, and record how much of the window is used."""
         self.on_bytes_sent(packet.sent_bytes)
 
     def on_bytes_sent(self, size: int) -> None:
-        """The same for a burst of packets: the fast path asks for it."""
+        """Count a burst of packets; the fast path calls this once a burst."""
         in_flight = self.bytes_in_flight = self.bytes_in_flight + size
         self._peak = max(self._peak, in_flight)
 
     def on_packet_acked(self, *, now: float, packet: QuicSentPacket) -> None:
-        """As the parent if the window is used; otherwise the packet is only counted off."""
+        """Grow the window like the parent if it is used; otherwise only count the packet."""
         if cast("float", packet.sent_time) > self._round_began:
             self._round_began = now
             self._peak = self.bytes_in_flight
@@ -236,7 +227,7 @@ class CountingReno(RenoCongestionControl):
             self.bytes_in_flight -= packet.sent_bytes
 
     def on_packets_lost(self, *, now: float, packets: Iterable[QuicSentPacket]) -> None:
-        """Count, then as the parent."""
+        """Count lost packets, then act like the parent."""
         lost = list(packets)
         self.packets_lost += len(lost)
         self.large_lost += sum(packet.sent_bytes > BASE_SIZE for packet in lost)
@@ -247,12 +238,12 @@ register_congestion_control(CONGESTION_CONTROL, CountingReno)
 
 
 class Tuned(QuicConnection):
-    """See the module. Made with the limits that it grants, and the size that packets may reach."""
+    """A connection of aioquic with the additions and corrections of the module."""
 
     on_probe: Callable[[int, bool], None] | None = None
-    """Told the size of each probe and whether it arrived."""
+    """Called with the size of each probe and whether it was acknowledged."""
     client_server_name = ""
-    """A server: what the client asked for."""
+    """On a server, the name that the client asked for."""
 
     def __init__(
         self,
@@ -266,7 +257,7 @@ class Tuned(QuicConnection):
         self._data_window = limits.max_data
         self._stream_window = limits.max_stream_data
         self._paused: dict[int, int] = {}
-        """Streams that get no credit, and what each had received when it was paused."""
+        """Streams without credit, and the offset that each had reached when it was paused."""
         for limit, value in (
             (self._local_max_streams_bidi, limits.max_streams_bidi),
             (self._local_max_streams_uni, limits.max_streams_uni),
@@ -292,7 +283,7 @@ class Tuned(QuicConnection):
         self.client_server_name = name
 
     def receive_all(self, datagrams: Sequence[bytes], address: Address, now: float) -> None:
-        """Datagrams arrived from one address: the fast path takes them at once."""
+        """Process datagrams from one address; the fast path takes them in one call."""
         at_once: Any = getattr(self, "receive_datagrams", None)
         if at_once is not None:
             at_once(datagrams, address, now)
@@ -304,78 +295,78 @@ class Tuned(QuicConnection):
 
     @property
     def ids_made(self) -> int:
-        """How many connection ids were made so far; it grows when ``host_ids`` does."""
+        """The number of connection ids made so far; it grows when ``host_ids`` does."""
         return self._host_cid_seq
 
     @property
     def host_ids(self) -> list[bytes]:
-        """The connection ids under which the peer may send, also those it does not know yet."""
+        """The connection ids that the peer may send to, including those not announced yet."""
         return [each.cid for each in self._host_cids]
 
     @property
     def server_certificate(self) -> bytes:
-        """A client: what the server showed, DER; b"" before."""
+        """On a client, the server's certificate in DER; b"" before it is known."""
         shown = cast("Any", self.tls)._peer_certificate
         return b"" if shown is None else bytes(shown.public_bytes(Encoding.DER))
 
     @property
     def started(self) -> bool:
-        """Whether there is somebody to send to: a server's has seen a good packet."""
+        """Whether there is a path to send on; a server has one after its first valid packet."""
         return bool(self._network_paths)
 
     @property
     def peer_address(self) -> Address | None:
-        """Where packets go."""
+        """The address that packets are sent to; None before there is a path."""
         return self._network_paths[0].addr if self._network_paths else None
 
     @property
     def close_event(self) -> Any:
-        """Why the connection is closing, None while it is not."""
+        """The event with the reason of the close; None while the connection is open."""
         return self._close_event
 
     @property
     def is_draining(self) -> bool:
-        """Whether it was the peer who closed."""
+        """Whether the peer closed the connection."""
         return self._state is QuicConnectionState.DRAINING
 
     @property
     def rtt(self) -> tuple[float | None, float | None]:
-        """The smoothed and the least round-trip time."""
+        """The smoothed and the least round-trip time; None before the first measurement."""
         loss = self._loss
         return (loss._rtt_smoothed, loss._rtt_min) if loss._rtt_initialized else (None, None)
 
     @property
     def congestion(self) -> tuple[int, int]:
-        """Congestion window and bytes in flight."""
+        """The congestion window and the bytes in flight."""
         return self._loss.congestion_window, self._loss.bytes_in_flight
 
     @property
     def lost(self) -> tuple[int, int]:
-        """Packets lost: all, and those larger than 1200 bytes."""
+        """Lost packets: all, and those larger than 1200 bytes."""
         control = cast("CountingReno", self._loss._cc)
         return control.packets_lost, control.large_lost
 
     @property
     def unanswered_probes(self) -> int:
-        """How often in a row the probe timeout has passed (RFC 9002, 6.2)."""
+        """How often in a row the probe timeout has expired (RFC 9002, 6.2)."""
         return self._loss._pto_count
 
     @property
     def send_window(self) -> int:
-        """What congestion control and the connection's flow control let go now."""
+        """The bytes that congestion control and the connection's flow control allow now."""
         loss = self._loss
         window = loss.congestion_window - loss.bytes_in_flight
         credit = self._remote_max_data - self._remote_max_data_used
         return max(0, min(window, credit))
 
     def streams_left(self, unidirectional: bool) -> int:
-        """How many more streams the peer allows."""
+        """Return how many more streams the peer allows."""
         if unidirectional:
             return self._remote_max_streams_uni - self._local_next_stream_id_uni // 4
         return self._remote_max_streams_bidi - self._local_next_stream_id_bidi // 4
 
     def backlog(self, stream_id: int) -> int:
-        """Bytes of a stream that were in no packet yet."""
+        """Return the bytes of a stream that were in no packet yet."""
         stream = self._streams.get(stream_id)
         if stream is None or stream.sender._reset_error_code is not None:
             return 0
@@ -383,7 +374,7 @@ class Tuned(QuicConnection):
 
     @property
     def unacknowledged(self) -> frozenset[int]:
-        """Our unidirectional streams that have ended, and whose last bytes may still get lost."""
+        """Our unidirectional streams that ended and are not acknowledged completely."""
         ours = 2 if self._is_client else 3
         return frozenset(
             stream_id
@@ -406,17 +397,17 @@ class Tuned(QuicConnection):
 
     @property
     def datagram_backlog(self) -> int:
-        """Bytes of datagrams that wait."""
+        """Bytes of queued datagrams."""
         return sum(map(len, self._datagrams_pending)) if self._datagrams_pending else 0
 
     def receiving(self, stream_id: int) -> bool:
-        """Whether the peer's half of a stream is not finished."""
+        """Return whether the peer's half of a stream is not finished."""
         stream = self._streams.get(stream_id)
         return stream is not None and not stream.receiver.is_finished
 
     @property
     def datagram_room(self) -> int:
-        """The longest datagram frame that fits into a packet, and that the peer takes."""
+        """The longest DATAGRAM frame that fits into a packet and that the peer accepts."""
         allowed = self._remote_max_datagram_frame_size
         if not allowed:
             return 0
@@ -424,14 +415,14 @@ class Tuned(QuicConnection):
         return min(allowed, room)
 
     def end_trace(self) -> None:
-        """Hand the qlog trace back before the draining period is over."""
+        """Hand the qlog trace back before the draining period ends."""
         trace, self._quic_logger = self._quic_logger, None
         logger = self._configuration.quic_logger
         if trace is not None and logger is not None:
             logger.end_trace(trace)
 
     def address_is_valid(self) -> None:
-        """The client came back from a Retry: the limit on amplification does not apply."""
+        """Lift the amplification limit, because the client answered a Retry."""
         if self._network_paths:
             self._network_paths[0].is_validated = True
 
@@ -455,7 +446,7 @@ class Tuned(QuicConnection):
     # Receive windows
 
     def set_reading(self, stream_id: int, on: bool) -> None:
-        """Stop or go on giving credit on a stream."""
+        """Extend the flow control of a stream, or stop extending it."""
         stream = self._streams.get(stream_id)
         if on:
             self._paused.pop(stream_id, None)
@@ -467,7 +458,7 @@ class Tuned(QuicConnection):
             busy[stream_id] = None
 
     def _held(self) -> int:
-        """Bytes that arrived on paused streams: they are not read, so they give no credit."""
+        """Return the bytes that arrived on paused streams; they give no credit."""
         held = 0
         for stream_id, seen in list(self._paused.items()):
             stream = self._streams.get(stream_id)
@@ -478,7 +469,7 @@ class Tuned(QuicConnection):
         return held
 
     def _data_credit(self) -> int:
-        """What MAX_DATA should be: the same as now, unless half of the window is used."""
+        """Return the value for MAX_DATA, unchanged until half of the window is used."""
         data = self._local_max_data
         window = self._data_window
         if (data.value - data.used) * 2 >= window:
@@ -487,7 +478,7 @@ class Tuned(QuicConnection):
         return credit if (credit - data.value) * 4 >= window else data.value
 
     def _limits_due(self) -> bool:
-        """Whether ``_write_connection_limits`` would write a frame; the fast path asks."""
+        """Return whether ``_write_connection_limits`` would write a frame, for the fast path."""
         data = self._local_max_data
         if data.value != data.sent or self._data_credit() != data.value:
             return True
@@ -501,7 +492,7 @@ class Tuned(QuicConnection):
         builder: QuicPacketBuilder,
         space: QuicPacketSpace,  # noqa: ARG002 - overrides
     ) -> None:
-        """MAX_DATA and MAX_STREAMS, as the parent but for the window that slides."""
+        """Write MAX_DATA and MAX_STREAMS like the parent, with a sliding window."""
         data = self._local_max_data
         data.value = max(data.value, self._data_credit())
         for limit in (data, self._local_max_streams_bidi, self._local_max_streams_uni):
@@ -531,7 +522,7 @@ class Tuned(QuicConnection):
         space: QuicPacketSpace,  # noqa: ARG002 - overrides
         stream: QuicStream,
     ) -> None:
-        """MAX_STREAM_DATA, with a window that slides; none for streams of which no more comes."""
+        """Write MAX_STREAM_DATA with a sliding window, unless the stream is finished."""
         limit = stream.max_stream_data_local
         receiver = stream.receiver
         if not limit or receiver.is_finished:
@@ -561,7 +552,7 @@ class Tuned(QuicConnection):
 
     @property
     def may_probe(self) -> bool:
-        """Whether a probe packet makes sense now: the path answers, and is the one in use."""
+        """Whether a probe packet makes sense now: the path answers and is the active one."""
         return (
             self._handshake_confirmed
             and self._state is QuicConnectionState.CONNECTED
@@ -571,7 +562,7 @@ class Tuned(QuicConnection):
         )
 
     def send_probe(self, size: int, now: float) -> list[tuple[bytes, Address]]:
-        """A packet of PING and PADDING with ``size`` bytes, outside of congestion control."""
+        """Return a packet of PING and PADDING with ``size`` bytes, outside congestion control."""
         path = self._network_paths[0]
         builder = QuicPacketBuilder(
             host_cid=self.host_cid,

@@ -1,7 +1,7 @@
-"""aioquic as an engine: the default, always installed.
+"""The engine on aioquic, the default backend.
 
 ``aioquic`` uses the fast path for 1-RTT packets (:mod:`laps_sdk.quic.aioquic.fast`) if it fits the
-installed release, and aioquic's own code otherwise. ``aioquic-stock`` always uses the latter.
+installed release, and aioquic's own code otherwise. ``aioquic-stock`` always uses aioquic's code.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from aioquic.quic import events
 from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.logger import QuicLoggerTrace
 
-from laps_sdk.quic.aioquic.compat import CONGESTION_CONTROL, BoundedTrace, Tuned
+from laps_sdk.quic.aioquic.compat import CONGESTION_CONTROL, Tuned
 from laps_sdk.quic.aioquic.path_mtu import BASE_SIZE, PathMtu
 from laps_sdk.quic.base import Address
 from laps_sdk.quic.engine import EngineConnection, EngineOptions, EngineStats
@@ -67,8 +68,8 @@ class AioquicConnection(LibraryConnection[Tuned]):
     """A connection of aioquic.
 
     Packets begin at 1200 bytes and grow when a probe of a larger size was acknowledged
-    (:mod:`laps_sdk.quic.aioquic.path_mtu`). They go back to 1200 on a new path, when the path
-    swallows large ones, and when it gives no answer at all.
+    (:mod:`laps_sdk.quic.aioquic.path_mtu`). They return to 1200 bytes on a new path, when the path
+    drops large packets, and when the peer does not answer at all.
     """
 
     __slots__ = (
@@ -117,7 +118,7 @@ class AioquicConnection(LibraryConnection[Tuned]):
             self._follow(quic.peer_address)
 
     def _follow(self, address: Address | None) -> None:
-        """The peer may have moved: another path, about which nothing is known."""
+        """Reset the packet size if the peer has moved to another path."""
         if address is not None and address != self._address:
             self._address = address
             self._mtu.reset()
@@ -134,7 +135,7 @@ class AioquicConnection(LibraryConnection[Tuned]):
         return datagrams
 
     def on_timer(self, now: float) -> None:
-        """See the base class. Also looks for a path that swallows large packets."""
+        """See the base class. Also detects a path that drops large packets."""
         super().on_timer(now)
         quic = self._quic
         if self._mtu.size == BASE_SIZE or self._closed:
@@ -179,7 +180,7 @@ class AioquicConnection(LibraryConnection[Tuned]):
         return self._quic.receiving(stream_id)
 
     def write(self, stream_id: int, data: bytes, fin: bool) -> None:
-        """See the base class. Written out once more, because it is called for every piece."""
+        """See the base class. Repeats its code, because it is called for every piece."""
         if self._closed:
             return
         try:
@@ -201,7 +202,7 @@ class AioquicConnection(LibraryConnection[Tuned]):
         return self._quic.unacknowledged_bidirectional
 
     def total_backlog(self) -> int:
-        """See the base class. Only streams written to since they were last empty are looked at."""
+        """See the base class. Checks only streams written to since they were last empty."""
         quic = self._quic
         total = quic.datagram_backlog
         if self._backlogged:
@@ -227,7 +228,7 @@ class AioquicConnection(LibraryConnection[Tuned]):
 
 
 class AioquicEngine(LibraryEngine[Tuned]):
-    """Makes connections of aioquic, with or without the fast path."""
+    """The engine that makes connections of aioquic, with or without the fast path."""
 
     def __init__(self, options: EngineOptions, *, fast: bool = True) -> None:
         quic = fast_path().quic if fast else None
@@ -235,7 +236,7 @@ class AioquicEngine(LibraryEngine[Tuned]):
         self.name = "aioquic" if fast else "aioquic-stock"
         self.fast = quic is not None
         """Whether the fast path is in use."""
-        super().__init__(options, BoundedTrace)
+        super().__init__(options, QuicLoggerTrace)
 
     def _configuration(self, **common: Any) -> QuicConfiguration:
         return QuicConfiguration(

@@ -1,4 +1,4 @@
-"""How large packets may be on a path: a search with probe packets (after RFC 8899).
+"""The largest packet size of a path: a search with probe packets (after RFC 8899).
 
 ::
 
@@ -9,8 +9,7 @@
                           ^                                    acked: it was congestion
                           '---- three lost, or no answers at all: back to 1200, search again
 
-Probes carry nothing but PING and PADDING, and losing them is no sign of congestion: the caller
-sees to both.
+The caller builds the probes of PING and PADDING only. It must not count a lost probe as congestion.
 """
 
 from __future__ import annotations
@@ -20,26 +19,26 @@ from typing import Final
 __all__ = ["BASE_SIZE", "PathMtu"]
 
 BASE_SIZE: Final = 1200
-"""What every path of QUIC takes (RFC 9000, 14.1)."""
+"""The packet size that every path of QUIC supports (RFC 9000, 14.1)."""
 _TRIES: Final = 3
-"""Probes of one size that must be lost before it counts as too large (RFC 8899, 5.1.2)."""
+"""Lost probes of one size after which the size counts as too large (RFC 8899, 5.1.2)."""
 _CLOSE_ENOUGH: Final = 20
-"""A gap that is not worth a further probe."""
+"""The gap in bytes that is not worth another probe."""
 
 
 class PathMtu:
-    """The search on one path. It has no clock: it goes on whenever the caller can send."""
+    """The search on one path. It has no clock and continues whenever the caller can send."""
 
     __slots__ = ("_ceiling", "_outstanding", "_suspected", "_target", "_tries", "size")
 
     def __init__(self, target: int) -> None:
         self._target = max(target, BASE_SIZE)
         self.size = BASE_SIZE
-        """What packets may have now."""
+        """The largest packet size in use."""
         self.reset()
 
     def reset(self) -> None:
-        """Begin again: another path."""
+        """Begin again on another path."""
         self.size = BASE_SIZE
         self._ceiling = self._target + 1
         self._outstanding: int | None = None
@@ -47,7 +46,7 @@ class PathMtu:
         self._tries = 0
 
     def probe(self) -> int | None:
-        """The size of a probe to send now; None: none is needed, or one is under way."""
+        """Return the size of the probe to send now; None if none is needed or one is in flight."""
         if self._outstanding is not None:
             return None
         if self._suspected:
@@ -59,11 +58,11 @@ class PathMtu:
         return (self.size + self._ceiling) // 2
 
     def sent(self, size: int) -> None:
-        """A probe went out."""
+        """Record that a probe was sent."""
         self._outstanding = size
 
     def acked(self, size: int) -> bool:
-        """A probe arrived; whether ``size`` changed."""
+        """Record that a probe was acknowledged; return whether ``size`` changed."""
         if size != self._outstanding:
             return False  # of a path that was left
         self._outstanding = None
@@ -74,7 +73,7 @@ class PathMtu:
         return grown
 
     def lost(self, size: int) -> bool:
-        """A probe did not arrive; whether ``size`` changed."""
+        """Record that a probe was lost; return whether ``size`` changed."""
         if size != self._outstanding:
             return False
         self._outstanding = None
@@ -88,12 +87,12 @@ class PathMtu:
         return False
 
     def suspect(self) -> None:
-        """Many large packets were lost: make sure that the size still passes."""
+        """Probe the present size again, because many large packets were lost."""
         if self.size > BASE_SIZE and self._outstanding is None:
             self._suspected = True
 
     def shrink(self) -> bool:
-        """The path swallows large packets: back to the base; whether ``size`` changed."""
+        """Return to the base size on a path that drops large packets; return whether it changed."""
         if self.size == BASE_SIZE:
             return False
         ceiling = self.size

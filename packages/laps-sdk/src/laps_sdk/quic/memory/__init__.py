@@ -5,8 +5,8 @@
     laps_sdk.quic.endpoint
         |                     |
         v                     v
-    engine                 network    MemoryNetwork, MemoryPort: loses, delays and reorders packets
-        |--> streams    the streams of one side, and the credit of both
+    engine                 network    MemoryNetwork, MemoryPort: lose, delay and reorder packets
+        |--> streams    the streams of one side, and their flow control
         '--> packets    frames as Python objects behind the header of a QUIC packet
 
 Tests import ``network`` and pass it to :func:`~laps_sdk.quic.endpoint.open_endpoint`. Only

@@ -1,18 +1,18 @@
-"""The in-memory backend: QUIC's stream semantics without TLS, for tests.
+"""The in-memory backend for tests: QUIC's streams without TLS.
 
-Packets are Python objects: a :class:`MemoryPacket` is the bytes of a QUIC header, so that the
-endpoint routes and admits it like any other, with its frames beside it. There are packet numbers,
-acknowledgements, loss detection and a fixed congestion window, because the network below
-(:mod:`laps_sdk.quic.memory.network`) may lose, delay and reorder.
+A :class:`MemoryPacket` is the bytes of a QUIC header with its frames as Python objects beside them.
+The endpoint therefore routes and admits it like any other packet. The backend has packet numbers,
+acknowledgements, loss detection and a fixed congestion window, because its network
+(:mod:`laps_sdk.quic.memory.network`) may lose, delay and reorder packets.
 
 ::
 
     client  Initial(hello: alpn, name, limits) -->
-                            <-- [Retry(token)]       the admission's, real bytes
+                            <-- [Retry(token)]       real bytes, from the admission
                             <-- hello: alpn, limits
             ack, streams ... <-> streams, datagrams, credit, resets, close
 
-Deterministic: connection ids are counted, time is an argument.
+The backend is deterministic: connection ids are counted, and time is an argument.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ _PACKET: Final = 1200
 _NO_PROTOCOL: Final = 0x178
 """CRYPTO_ERROR with TLS's no_application_protocol (RFC 9001, 4.8)."""
 WINDOW: Final = 64 * 1200
-"""The congestion window, which never changes."""
+"""The congestion window in bytes, which never changes."""
 _PROBE: Final = 0.2
-"""Seconds without an answer after which all that is in flight counts as lost."""
+"""Seconds without an answer after which all packets in flight count as lost."""
 
 
 class MemoryEngine(Engine):
-    """Makes connections; their ids are counted."""
+    """The engine of the backend; it counts connection ids."""
 
     name = "memory"
 
@@ -112,7 +112,7 @@ class MemoryEngine(Engine):
         return self._needs_retry
 
     def reload_certificate(self) -> None:
-        """See :meth:`Engine.reload_certificate`; there is none, so calls are counted."""
+        """See :meth:`Engine.reload_certificate`; counts the calls, as there is no certificate."""
         self.reloads += 1
 
 
@@ -343,7 +343,7 @@ class MemoryConnection(EngineConnection):
         return MemoryPacket.make(b"\x40" + self._peer_id, size, self._number, frames)
 
     def _next_frames(self) -> tuple[Frame, ...]:
-        """The frames of the next packet; none if there is nothing to say or no window."""
+        """Return the frames of the next packet; none without data or without window."""
         frames: list[Frame] = []
         if self._acks and self._ack_now:
             frames.append(Ack(tuple(self._acks[-256:])))
@@ -361,7 +361,7 @@ class MemoryConnection(EngineConnection):
         return tuple(frames)
 
     def _again(self, frames: list[Frame]) -> None:
-        """Send frames of lost packets again, but those that nobody needs any more."""
+        """Queue the frames of lost packets again, except those that are obsolete."""
         for frame in frames:
             if isinstance(frame, Stream):
                 half = self._table.outgoing.get(frame.stream_id)
@@ -432,7 +432,7 @@ class MemoryConnection(EngineConnection):
         self._events.append(Connected(self._alpn))
 
     def _retried(self, packet: bytes) -> None:
-        """A Retry of the admission: begin again with its token (RFC 9000, 17.2.5)."""
+        """Handle a Retry of the admission: start again with its token (RFC 9000, 17.2.5)."""
         if self._token:
             return
         at = 6 + packet[5]
@@ -457,7 +457,7 @@ class _Sent(NamedTuple):
 
 
 class Recovery:
-    """Packets in flight: acknowledged, lost, and a fixed congestion window."""
+    """Packets in flight, their acknowledgement and loss, and a fixed congestion window."""
 
     __slots__ = ("_flying", "_last", "_slowest", "in_flight", "lost", "rtt")
 
@@ -471,22 +471,22 @@ class Recovery:
 
     @property
     def room(self) -> int:
-        """What may be sent before something is acknowledged."""
+        """Bytes that may be sent before an acknowledgement arrives."""
         return WINDOW - self.in_flight
 
     @property
     def timer(self) -> float | None:
-        """When :meth:`probe` is due."""
+        """When to call :meth:`probe`; None if no packet is in flight."""
         return self._last + _PROBE if self._flying else None
 
     def sent(self, number: int, frames: tuple[Frame, ...], size: int, now: float) -> None:
-        """A packet that wants to be acknowledged went out."""
+        """Record a sent packet that must be acknowledged."""
         self._flying[number] = _Sent(now, frames, size)
         self.in_flight += size
         self._last = now
 
     def acknowledged(self, numbers: tuple[int, ...], now: float) -> list[Frame]:
-        """Packets arrived; gives the frames of those that turn out to be lost."""
+        """Record acknowledged packets; return the frames of packets now known to be lost."""
         for number in numbers:
             if number in self._flying:
                 sent = self._flying.pop(number)
@@ -499,11 +499,11 @@ class Recovery:
         return self._lose([n for n, s in self._flying.items() if n <= before and s.time <= late])
 
     def probe(self) -> list[Frame]:
-        """Nothing was heard for too long: the frames of all that is in flight."""
+        """Count all packets in flight as lost and return their frames."""
         return self._lose(list(self._flying))
 
     def forget(self) -> None:
-        """Begin again: nothing was sent."""
+        """Forget all packets in flight."""
         self._flying.clear()
         self.in_flight = 0
 

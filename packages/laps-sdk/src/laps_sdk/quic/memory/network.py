@@ -1,11 +1,11 @@
-"""A network inside the process: what the in-memory backend has instead of UDP.
-
-It loses, delays and reorders as it is told, by a seeded generator, so that a run can be repeated.
-Time is the loop's: on a loop with virtual time everything here is virtual too.
+"""A network inside the process, which the in-memory backend uses instead of UDP.
 
 ::
 
     port A --send--> MemoryNetwork (loss, delay, reordering, moved addresses) --> port B
+
+The network loses, delays and reorders packets as configured, with a seeded generator, so that a run
+can be repeated. It uses the loop's time: on a loop with virtual time, the network is virtual too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["MemoryNetwork", "MemoryPort"]
 
 
 class MemoryNetwork:
-    """All the ports that can reach one another, and how well."""
+    """All ports that can reach one another, and the quality of the paths."""
 
     def __init__(
         self,
@@ -33,13 +33,13 @@ class MemoryNetwork:
         seed: int = 0,
     ) -> None:
         self.loss = loss
-        """The share of packets that never arrive."""
+        """The share of packets that is lost."""
         self.delay = delay
         """Seconds that each packet takes."""
         self.jitter = jitter
-        """Up to so many seconds more, so that packets overtake one another."""
+        """The most seconds of random extra delay, which reorders packets."""
         self.drop: Callable[[bytes], bool] | None = None
-        """Chooses packets that are lost besides."""
+        """Returns whether to lose a packet, in addition to ``loss``."""
         self.lost = 0
         self.delivered = 0
         self._random = Random(seed)  # noqa: S311 - repeatable, not secret
@@ -48,7 +48,7 @@ class MemoryNetwork:
         self._next = 1024
 
     def bind(self, host: str, port: int) -> MemoryPort:
-        """A new port; 0 chooses a free number."""
+        """Return a new port; 0 chooses a free number. Raises ``TransportError`` if it is in use."""
         while port == 0:
             self._next += 1
             if (host, self._next) not in self._ports:
@@ -60,7 +60,7 @@ class MemoryNetwork:
         return made
 
     def rebind(self, address: Address) -> Address:
-        """Let others see a port under a new address, as a NAT does that forgot its mapping."""
+        """Give a port a new address as seen by others, like a NAT that lost its mapping."""
         self._next += 1
         seen = (address[0], self._next)
         self._alias[address] = seen
@@ -68,7 +68,7 @@ class MemoryNetwork:
         return seen
 
     def unbind(self, port: MemoryPort) -> None:
-        """The port is gone, under all its addresses."""
+        """Remove a port with all its addresses."""
         for address in [a for a, p in self._ports.items() if p is port]:
             del self._ports[address]
             self._alias.pop(address, None)
@@ -98,7 +98,7 @@ class MemoryNetwork:
 
 
 class MemoryPort:
-    """What an endpoint has instead of a socket."""
+    """The port of an endpoint on a :class:`MemoryNetwork`."""
 
     def __init__(self, network: MemoryNetwork, address: Address) -> None:
         self._network = network
@@ -108,11 +108,11 @@ class MemoryPort:
         self._scheduled = False
 
     def start(self, callback: Callable[[], None]) -> None:
-        """Call ``callback`` when there is something to receive."""
+        """See :meth:`DatagramPort.start`."""
         self._callback = callback
 
     def put(self, datagram: bytes, source: Address) -> None:
-        """A packet arrived; the callback runs in the loop's next turn."""
+        """Accept a packet from the network; the callback runs in the next turn of the loop."""
         queue = self._queue
         if queue and queue[-1][1] == source:
             queue[-1][0].append(datagram)
@@ -128,21 +128,21 @@ class MemoryPort:
             self._callback()
 
     def receive(self) -> list[tuple[list[bytes], Address]]:
-        """What arrived, by sender."""
+        """See :meth:`DatagramPort.receive`."""
         queue, self._queue = self._queue, []
         return queue
 
     def unreachable(self) -> list[Address]:
-        """Where nothing listens; this network never says so."""
+        """See :meth:`DatagramPort.unreachable`; this network reports none."""
         return []
 
     def send(self, burst: Burst) -> None:
-        """Give packets to the network."""
+        """See :meth:`DatagramPort.send`."""
         for datagram in burst.datagrams:
             self._network.send(datagram, self.address, burst.address)
 
     def local(self, address: Address) -> Address | None:
-        """The address as this port can reach it; None if it cannot."""
+        """See :meth:`DatagramPort.local`."""
         return address
 
     def close(self) -> None:

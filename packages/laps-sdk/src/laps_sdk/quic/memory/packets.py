@@ -1,4 +1,4 @@
-"""Frames and packets of the in-memory backend: Python objects in the coat of a QUIC header."""
+"""Frames and packets of the in-memory backend: Python objects behind a QUIC header."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 
 class Hello(NamedTuple):
-    """The handshake: what TLS and the transport parameters would carry."""
+    """The handshake: what TLS and the transport parameters carry in QUIC."""
 
     alpn: tuple[str, ...]
     server_name: str
@@ -32,7 +32,7 @@ class Hello(NamedTuple):
 
 
 class Ack(NamedTuple):
-    """Packet numbers that arrived."""
+    """Acknowledged packet numbers."""
 
     numbers: tuple[int, ...]
 
@@ -61,7 +61,7 @@ class Stop(NamedTuple):
 
 
 class MaxData(NamedTuple):
-    """MAX_DATA, or MAX_STREAM_DATA with a stream."""
+    """MAX_DATA; with a stream, MAX_STREAM_DATA."""
 
     stream_id: int | None
     limit: int
@@ -81,7 +81,7 @@ class Datagram(NamedTuple):
 
 
 class Ping(NamedTuple):
-    """PING: only asks for an acknowledgement."""
+    """PING, which only asks for an acknowledgement."""
 
 
 class Close(NamedTuple):
@@ -96,7 +96,7 @@ Frame = Hello | Ack | Stream | Reset | Stop | MaxData | MaxStreams | Datagram | 
 
 
 class MemoryPacket(bytes):
-    """A QUIC header, padded to the packet's length, with the frames beside it."""
+    """A QUIC header, padded to the length of the packet, with its frames."""
 
     number: int
     frames: tuple[Frame, ...]
@@ -105,7 +105,7 @@ class MemoryPacket(bytes):
     def make(
         cls, header: bytes, length: int, number: int, frames: tuple[Frame, ...]
     ) -> MemoryPacket:
-        """A packet of ``length`` bytes."""
+        """Return a packet of ``length`` bytes."""
         packet = cls(header.ljust(length, b"\0"))
         packet.number = number
         packet.frames = frames

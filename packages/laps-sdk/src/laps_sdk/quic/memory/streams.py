@@ -1,9 +1,9 @@
-"""The streams of one side of an in-memory connection: which there are, and what may be sent.
+"""The streams of one side of an in-memory connection, and their flow control.
 
-Credit goes both ways. The peer grants a number of streams and of bytes, and this side grants the
-same to the peer, and more whenever half of it is used up or one of the peer's streams is over.
+Both sides grant each other a number of streams and of bytes. A side grants more when half of its
+grant is used up, or when a stream of the peer has ended.
 
-Pure; see :mod:`laps_sdk.quic.memory.engine`.
+The module has no clock; see :mod:`laps_sdk.quic.memory.engine`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["ReceivingHalf", "SendingHalf", "StreamTable"]
 
 
 class StreamTable:
-    """The streams; a stream is forgotten when both of its halves are over."""
+    """All streams; a stream is forgotten when both of its halves have ended."""
 
     __slots__ = (
         "_allowed",
@@ -40,7 +40,7 @@ class StreamTable:
     def __init__(
         self, limits: ConnectionLimits, *, is_client: bool, say: Callable[[Frame], None]
     ) -> None:
-        """``limits`` are our own; ``say`` takes what the peer must hear."""
+        """``limits`` are our own; ``say`` sends a frame to the peer."""
         self._limits = limits
         self._is_client = is_client
         self._say = say
@@ -61,31 +61,31 @@ class StreamTable:
     # What the peer allows
 
     def greeted(self, limits: ConnectionLimits) -> None:
-        """The peer's limits are known."""
+        """Set the peer's limits."""
         self.credit = limits.max_data
         self._stream_credit = limits.max_stream_data
         self._allowed = {True: limits.max_streams_uni, False: limits.max_streams_bidi}
 
     def allow(self, unidirectional: bool, limit: int) -> bool:
-        """The peer's MAX_STREAMS; whether these are more than before."""
+        """Apply the peer's MAX_STREAMS; return whether the limit has grown."""
         if limit <= self._allowed[unidirectional]:
             return False
         self._allowed[unidirectional] = limit
         return True
 
     def left(self, unidirectional: bool) -> int:
-        """How many streams we may still open."""
+        """Return how many more streams may be opened."""
         return self._allowed[unidirectional] - self._opened[unidirectional]
 
     @property
     def room(self) -> int:
-        """How many bytes we may still send."""
+        """How many more bytes may be sent."""
         return self.credit - self._sent_total
 
     # Streams
 
     def open(self, unidirectional: bool) -> int:
-        """A new stream of ours."""
+        """Open a stream and return its id."""
         number = self._opened[unidirectional]
         self._opened[unidirectional] = number + 1
         stream_id = number << 2 | unidirectional << 1 | (not self._is_client)
@@ -95,14 +95,14 @@ class StreamTable:
         return stream_id
 
     def sending(self, stream_id: int) -> SendingHalf | None:
-        """The half that we send; None if the stream is over."""
+        """Return the half that is sent; None if the stream has ended."""
         half = self.outgoing.get(stream_id)
         if half is None and stream_id not in self._over:
             half = self.outgoing[stream_id] = SendingHalf(self._stream_credit)
         return half
 
     def receiving(self, stream_id: int) -> ReceivingHalf | None:
-        """The half that we receive; None if the stream is over."""
+        """Return the half that is received; None if the stream has ended."""
         half = self.incoming.get(stream_id)
         if half is None and stream_id not in self._over:
             half = self.incoming[stream_id] = ReceivingHalf(self._limits.max_stream_data)
@@ -111,7 +111,7 @@ class StreamTable:
         return half
 
     def frames(self, room: int) -> Iterator[Stream]:
-        """What can go now, in at most ``room`` bytes of a packet."""
+        """Return frames to send now, of at most ``room`` bytes."""
         for stream_id, half in list(self.outgoing.items()):
             if room < 16:
                 return
@@ -127,7 +127,7 @@ class StreamTable:
                 self.half_over(stream_id)
 
     def delivered(self, stream_id: int, half: ReceivingHalf, size: int, fin: bool) -> None:
-        """Bytes of a stream were handed on: the peer may send more."""
+        """Count delivered bytes of a stream and extend the limits of the peer."""
         self._received_total += size
         if self._credit_given - self._received_total <= self._limits.max_data // 2:
             self._credit_given = self._received_total + self._limits.max_data
@@ -137,13 +137,13 @@ class StreamTable:
             self.half_over(stream_id)
 
     def grant(self, stream_id: int, half: ReceivingHalf) -> None:
-        """Let the peer send more of a stream, if it is time."""
+        """Extend the peer's limit on a stream, if half of it is used up."""
         limit = half.grant()
         if limit is not None:
             self._say(MaxData(stream_id, limit))
 
     def half_over(self, stream_id: int) -> None:
-        """A half ended; when both have, the stream is forgotten and the peer may open another."""
+        """Record the end of a half; with both ended, forget the stream and allow another."""
         sending, receiving = self.outgoing.get(stream_id), self.incoming.get(stream_id)
         if sending is not None and not (sending.finished or sending.reset):
             return
@@ -161,7 +161,7 @@ class StreamTable:
 
 
 class SendingHalf:
-    """What is still to be put into packets; what is in flight is kept by the packets."""
+    """Bytes that are in no packet yet; the packets keep the bytes in flight."""
 
     __slots__ = ("backlog", "chunks", "credit", "fin", "finished", "reset", "sent")
 
@@ -173,7 +173,7 @@ class SendingHalf:
         self.sent = 0
         self.fin = False
         self.finished = False
-        """FIN was put into a packet."""
+        """Whether FIN was put into a packet."""
         self.reset = False
 
     def write(self, data: bytes, fin: bool) -> None:
@@ -184,7 +184,7 @@ class SendingHalf:
         self.fin = self.fin or fin
 
     def take(self, room: int) -> tuple[int, bytes, bool] | None:
-        """The next frame of at most ``room`` bytes: offset, bytes, FIN; None if nothing can go."""
+        """Return the next frame of at most ``room`` bytes (offset, bytes, FIN), or None."""
         room = min(room, self.credit - self.sent)
         taken: list[bytes] = []
         length = 0
@@ -205,21 +205,21 @@ class SendingHalf:
         return offset, b"".join(taken), fin
 
     def abandon(self) -> None:
-        """Forget what is queued."""
+        """Forget the queued bytes."""
         self.chunks.clear()
         self.backlog = 0
         self.reset = True
 
 
 class ReceivingHalf:
-    """Puts frames into order and counts the credit that the peer has."""
+    """Reorders frames, and tracks the limit of the peer."""
 
     __slots__ = ("credit", "delivered", "final", "over", "parts", "reading", "window")
 
     def __init__(self, window: int) -> None:
         self.window = window
         self.credit = window
-        """The MAX_STREAM_DATA that we gave."""
+        """The MAX_STREAM_DATA that the peer was granted."""
         self.delivered = 0
         self.parts: dict[int, bytes] = {}
         self.final: int | None = None
@@ -227,7 +227,7 @@ class ReceivingHalf:
         self.reading = True
 
     def receive(self, offset: int, data: bytes, fin: bool) -> tuple[bytes, bool] | None:
-        """Take a frame; what can be delivered now (bytes, FIN), or None."""
+        """Accept a frame; return bytes and FIN that can be delivered now, or None."""
         if self.over:
             return None
         if fin:
@@ -247,7 +247,7 @@ class ReceivingHalf:
         return (b"".join(ready), ended) if ready or ended else None
 
     def grant(self) -> int | None:
-        """A new MAX_STREAM_DATA when half of the window is used up."""
+        """Return a new MAX_STREAM_DATA if half of the window is used up, or None."""
         if self.reading and not self.over and self.credit - self.delivered <= self.window // 2:
             self.credit = self.delivered + self.window
             return self.credit

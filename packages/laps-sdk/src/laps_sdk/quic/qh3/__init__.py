@@ -1,4 +1,4 @@
-"""QUIC by qh3: a backend with its core in Rust, installed with the extra ``turbo``.
+"""QUIC with qh3, whose core is in Rust; installed with the extra ``turbo``.
 
 ::
 
@@ -10,6 +10,6 @@
         v
     compat     Guarded: qh3's connection with corrections; its release is checked at import
 
-Only ``engine`` is imported from outside, by :mod:`laps_sdk.quic.endpoint`. Without the extra, the
+Only :mod:`laps_sdk.quic.endpoint` imports from this folder: ``engine``. Without the extra, the
 import raises a ``TransportError`` that names it.
 """

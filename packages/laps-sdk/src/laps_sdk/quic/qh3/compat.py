@@ -1,36 +1,34 @@
-"""Everything private of qh3 2.1.0 that the backend uses, and the way around its faults.
+"""All private names of qh3 2.1.0 that the backend uses, and the workarounds for its faults.
 
 ``Guarded`` is qh3's connection with these differences:
 
-- a client with an empty source id (Chromium) is understood. qh3 takes "empty" for "not known yet":
-  it then sends to the wrong id and refuses the client's transport parameters. The core is built
-  with an empty peer id, our id is the Retry's (the one that the client already uses), and the
-  keys of Initial packets, which come from that id (RFC 9001, 5.2), are installed by hand;
-- packets are polled one by one: ``datagrams_to_send`` may raise, and then loses what it has built;
-- a frame that waits in the core for its packet outlives its stream if it repeats data that is
-  acknowledged after all: the core then throws the whole packet away ("reserved stream is
-  missing"), other streams' frames with it, and those streams hang. Streams are forgotten when
-  their events are taken, so once data was repeated, waiting frames are sent before that, and
-  events wait (not for long) while window or pacing hold frames back; should it happen
-  nevertheless, the connection is closed at once and the log says why;
-- the name that a client asks for (SNI) is kept, and pinned certificates are checked;
-- figures of the core are readable, and a peer that closes is not worth a warning.
+- It accepts a client with an empty source id (Chromium). qh3 treats an empty id as unknown: it
+  sends to the wrong id and refuses the client's transport parameters. ``Guarded`` builds the core
+  with an empty peer id. Our own id is that of the Retry, which the client already uses. The keys of
+  Initial packets depend on that id (RFC 9001, 5.2), so ``Guarded`` installs them.
+- It polls packets one by one, because ``datagrams_to_send`` may raise and lose built packets.
+- It sends waiting frames before it reads events, once data was repeated. Reading events removes
+  finished streams. If a waiting frame repeats data of a removed stream, the core discards the whole
+  packet ("reserved stream is missing"), and the other streams in it hang. While the window or the
+  pacer holds frames back, events wait, for at most ``_HOLD`` seconds. If the fault occurs
+  nevertheless, the connection is closed and the reason logged.
+- It keeps the server name of the client (SNI) and checks pinned certificates.
+- It exposes statistics of the core, and does not log a warning when a peer closes.
 
-Names are checked at import, and the release must be the one that was tested.
+The module checks the names and the release of qh3 at import.
 """
 
 from __future__ import annotations
 
 import hmac
 import logging
-from collections import deque
 from importlib.metadata import version
 from typing import Any, Final, cast
 
 from laps_sdk.errors import TransportError
+from laps_sdk.quic import library
 from laps_sdk.quic.base import Address
 from laps_sdk.quic.library import watch_handshake
-from laps_sdk.quic.qlog import MAX_EVENTS
 
 try:
     from qh3 import tls
@@ -43,14 +41,14 @@ try:
     from qh3.quic.packet import QuicProtocolVersion
 except ImportError as error:
     raise TransportError(
-        "the qh3 transport is not installed: pip install 'laps-sdk[turbo]', or use aioquic"
+        'qh3 is not installed: pip install -e "packages/laps-sdk[turbo]", or use aioquic'
     ) from error
 
 __all__ = [
-    "BoundedTrace",
     "Guarded",
     "QuicConfiguration",
     "QuicConnectionError",
+    "QuicLoggerTrace",
     "check",
     "events",
     "missing_names",
@@ -60,12 +58,12 @@ _log = logging.getLogger("laps_sdk.quic")
 
 _RELEASE: Final = "2.1.0"
 _INITIAL_SALT: Final = bytes.fromhex("38762cf7f55934b34d179ae6a4c80cadccbb7f0a")
-"""Of QUIC version 1 (RFC 9001, 5.2)."""
+"""The salt of QUIC version 1 (RFC 9001, 5.2)."""
 _INITIAL_SUITE: Final = tls.CipherSuite.AES_128_GCM_SHA256
 _FAILURES: Final = 16
-"""Polls in a row that raise and give nothing, after which the connection counts as broken."""
+"""Polls in a row that raise and return nothing, after which the connection is closed."""
 _HOLD: Final = 0.05
-"""Seconds that events wait for frames that the core holds back."""
+"""The most seconds that events wait for frames that the core holds back."""
 _INTERNAL_ERROR: Final = 0x1
 
 _NAMES: Final[dict[str, tuple[str, ...]]] = {
@@ -92,19 +90,11 @@ def _not_routine(record: logging.LogRecord) -> bool:
 logging.getLogger("quic").addFilter(_not_routine)
 
 
-class BoundedTrace(QuicLoggerTrace):
-    """A qlog trace that keeps its newest events."""
-
-    def __init__(self, *, is_client: bool, odcid: bytes) -> None:
-        super().__init__(is_client=is_client, odcid=odcid)
-        self._events = deque(maxlen=MAX_EVENTS)
-
-
 class Guarded(QuicConnection):
-    """See the module."""
+    """A connection of qh3 with the module's corrections."""
 
     client_server_name = ""
-    """A server: what the client asked for."""
+    """On a server, the name that the client asked for."""
 
     def __init__(
         self,
@@ -170,7 +160,7 @@ class Guarded(QuicConnection):
     # Packets
 
     def receive_many_datagrams(self, datagrams: list[bytes], addr: Any, now: float) -> None:
-        """As the parent; but see the module for the order of things after a loss."""
+        """Process datagrams like the parent; the module explains the order after a loss."""
         self._received_at = now
         try:
             super().receive_many_datagrams(datagrams, addr, now)
@@ -178,7 +168,7 @@ class Guarded(QuicConnection):
             self._received_at = None
 
     def handle_timer(self, now: float) -> None:
-        """As the parent; a probe timeout repeats data."""
+        """Handle timers like the parent, and note that a probe timeout repeats data."""
         core = self._core
         if core is not None and not self._repeats:
             timer = core.get_timer()
@@ -190,7 +180,7 @@ class Guarded(QuicConnection):
             self._received_at = None
 
     def get_timer(self) -> float | None:
-        """As the parent, but not later than events may wait."""
+        """Return the parent's timer, or when held events are due if that is earlier."""
         timer = super().get_timer()
         held = self._held_until
         return held if timer is None or (held is not None and held < timer) else timer
@@ -205,7 +195,7 @@ class Guarded(QuicConnection):
         super()._drain_core()
 
     def _hold_events(self, core: QuicConnectionCore, now: float) -> bool:
-        """Whether frames may wait in the core, and events with them; never for long."""
+        """Return whether events wait because frames may wait in the core."""
         timer = core.get_timer()
         if core.congestion_window - core.bytes_in_flight >= core.active_path[5] and (
             timer is None or timer[0] != "pacing"
@@ -220,7 +210,7 @@ class Guarded(QuicConnection):
         return True
 
     def poll(self, now: float) -> list[tuple[bytes, Address]]:
-        """What is to be sent; what was built before the core raised is kept."""
+        """Return the packets to send, including those built before the core raised."""
         core = self._core
         if core is None:
             return []
@@ -257,29 +247,29 @@ class Guarded(QuicConnection):
 
     @property
     def server_certificate(self) -> bytes:
-        """A client: what the server showed, DER; b"" before."""
+        """On a client, the server's certificate in DER; b"" before it is known."""
         shown = None if self._tls is None else self._tls.tls.peer_certificate
         return b"" if shown is None else bytes(shown.public_bytes())
 
     @property
     def peer_address(self) -> Address | None:
-        """Where packets go."""
+        """The address that packets are sent to; None before there is a path."""
         core = self._core
         return None if core is None else cast("Address", tuple(core.active_path[2][:2]))
 
     @property
     def close_event(self) -> Any:
-        """Why the connection is closing, None while it is not."""
+        """The event with the reason of the close; None while the connection is open."""
         return self._close_event
 
     @property
     def is_draining(self) -> bool:
-        """Whether it was the peer who closed."""
+        """Whether the peer closed the connection."""
         return self._core is not None and self._core.state == "draining"
 
     @property
     def rtt(self) -> float | None:
-        """The smoothed round-trip time."""
+        """The smoothed round-trip time in seconds; None before there is a path."""
         return None if self._core is None else self._core.smoothed_rtt
 
     @property
@@ -290,53 +280,48 @@ class Guarded(QuicConnection):
 
     @property
     def lost(self) -> int:
-        """Packets lost."""
+        """The number of lost packets."""
         return 0 if self._core is None else self._core.loss_total
 
     def streams_left(self, unidirectional: bool) -> int:
-        """How many more streams the peer allows: its limit counts all that were ever opened."""
+        """Return how many more streams the peer allows; its limit counts all that were opened."""
         if self._core is None:
             return 0
         bidi, uni, opened_bidi, opened_uni = self._core.stream_limits
         return uni - opened_uni if unidirectional else bidi - opened_bidi
 
     def open_stream(self, unidirectional: bool) -> int:
-        """Open a stream; the caller has looked at ``streams_left``."""
+        """Open a stream and return its id; the caller has checked ``streams_left``."""
         return self._open_stream(unidirectional)
 
     @property
     def packet_size(self) -> int:
-        """What packets may have on the path in use."""
+        """The largest packet on the present path, in bytes."""
         return 0 if self._core is None else self._core.active_path[5]
 
     @property
     def peer_datagram_frame(self) -> int:
-        """The longest DATAGRAM frame that the peer takes."""
+        """The longest DATAGRAM frame that the peer accepts; 0 if none."""
         return self._remote_max_datagram_frame_size or 0
 
     def end_trace(self) -> None:
-        """Hand the qlog trace back before the draining period is over."""
+        """Write the qlog file before the draining period ends."""
         self._end_trace()
 
 
 def missing_names() -> list[str]:
-    """What this release of qh3 lacks of the names that are used here."""
+    """Return the used names that the installed qh3 lacks."""
     samples: dict[str, object] = {
         "QuicConnection": QuicConnection(configuration=QuicConfiguration(is_client=True)),
         "QuicConnectionCore": QuicConnectionCore,
         "tls.Context": tls.Context,
         "QuicLoggerTrace": QuicLoggerTrace(is_client=True, odcid=b""),
     }
-    return [
-        f"{owner}.{name}"
-        for owner, names in _NAMES.items()
-        for name in names
-        if not hasattr(samples[owner], name)
-    ]
+    return library.missing_names(_NAMES, samples)
 
 
 def check() -> None:
-    """Raise if the installed qh3 is not the release that this module was written for."""
+    """Raise ``TransportError`` if the installed qh3 is another release than the tested one."""
     installed = version("qh3")
     missing = missing_names()
     if missing or installed != _RELEASE:

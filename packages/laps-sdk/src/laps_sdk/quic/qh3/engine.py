@@ -1,4 +1,4 @@
-"""qh3 as an engine: the extra ``turbo``, for ``--transport qh3``.
+"""The engine on qh3: the extra ``turbo``, for ``--transport qh3``.
 
 Importing this module without the extra raises a ``TransportError`` that names it.
 """
@@ -19,10 +19,10 @@ from laps_sdk.quic.library import (
     Setup,
 )
 from laps_sdk.quic.qh3.compat import (
-    BoundedTrace,
     Guarded,
     QuicConfiguration,
     QuicConnectionError,
+    QuicLoggerTrace,
     events,
 )
 from laps_sdk.quic.tls import ServerCertificate
@@ -31,17 +31,20 @@ __all__ = ["Qh3Connection", "Qh3Engine"]
 
 _PACKET_SIZE: Final = 1280
 _OVERHEAD: Final = 30
-"""A datagram longer than a packet less this is taken by the core and then blocks it for good."""
+"""Bytes of a packet without its datagram. The core accepts a longer datagram and then never sends
+anything again.
+"""
 _BURST: Final = 64
-"""Datagrams for one flush: qh3 does not pace them."""
+"""The most datagrams in one flush, because qh3 does not pace them."""
 
 
 class Qh3Connection(LibraryConnection[Guarded]):
-    """A connection of qh3, with guards around the calls that its core does not guard itself.
+    """A connection of qh3, with checks around calls that its core does not check itself.
 
-    Datagrams in qh3 ignore the congestion window. A subscriber that takes too few would fill it
-    with them, and its streams would never be sent. So datagrams wait here, and go to the core only
-    as far as the window has room. While streams wait too, datagrams get half of that room.
+    Datagrams in qh3 ignore the congestion window. For a subscriber that reads too slowly, datagrams
+    would fill the window and its streams would never be sent. So datagrams wait in this class and
+    go to the core only as the window has room. While streams wait too, datagrams get half of that
+    room.
     """
 
     __slots__ = ("_datagram_bytes", "_datagrams")
@@ -98,7 +101,7 @@ class Qh3Connection(LibraryConnection[Guarded]):
         return max(0, min(allowed - DATAGRAM_FRAME_OVERHEAD, quic.packet_size - _OVERHEAD))
 
     def stats(self) -> EngineStats:
-        """See the base class. The core does not tell its least round-trip time."""
+        """See the base class. The core does not provide the least round-trip time."""
         quic = self._quic
         window, in_flight = quic.congestion
         return EngineStats(quic.lost, quic.rtt, None, window, in_flight)
@@ -120,7 +123,7 @@ class Qh3Connection(LibraryConnection[Guarded]):
         return self._quic.get_send_buffer_size() + self._datagram_bytes
 
     def send_window(self) -> int:
-        """See the base class. The core does not tell the connection's flow control."""
+        """See the base class. The core does not provide the connection's flow control."""
         if self._closed:
             return 0
         window, in_flight = self._quic.congestion
@@ -131,23 +134,23 @@ class Qh3Connection(LibraryConnection[Guarded]):
         self._datagram_bytes += len(data)
 
     def set_reading(self, stream_id: int, on: bool) -> bool:  # noqa: ARG002 - cannot
-        """See the base class. qh3 gives credit for what arrives, read or not."""
+        """See the base class. qh3 extends flow control as bytes arrive, read or not."""
         return False
 
 
 class Qh3Engine(LibraryEngine[Guarded]):
-    """Makes connections of qh3.
+    """The engine that makes connections of qh3.
 
-    Its servers cannot look for the path MTU, so their packets stay at qh3's own 1280 bytes at most.
-    It lends its peers 100 bidirectional and 103 unidirectional streams, whatever the limits say.
+    Servers of qh3 cannot probe for the path MTU, so their packets have at most qh3's 1280 bytes.
+    qh3 allows its peers 100 bidirectional and 103 unidirectional streams, whatever the limits are.
     """
 
     name = "qh3"
     needs_retry = True
-    """qh3 counts amplification wrongly, so every client must be sent a Retry."""
+    """True: qh3 counts amplification wrongly, so every client must get a Retry."""
 
     def __init__(self, options: EngineOptions) -> None:
-        super().__init__(options, BoundedTrace)
+        super().__init__(options, QuicLoggerTrace)
 
     def _configuration(self, **common: Any) -> QuicConfiguration:
         size = self._options.datagram_size

@@ -13,8 +13,8 @@ One QUIC connection carries at most one session::
 
     codepoints: the numbers of all of these
 
-Only ``client`` (``H3Client``, ``dial_h3``) and ``server`` (``serve_h3``) are imported from outside,
-by :mod:`laps_sdk.quic.dialing` and :mod:`laps_sdk.quic.endpoint`.
+Only :mod:`laps_sdk.quic.dialing` and :mod:`laps_sdk.quic.endpoint` import from this folder:
+``client`` (``H3Client``, ``dial_h3``) and ``server`` (``serve_h3``).
 
 The folder implements draft-ietf-webtrans-http3 (02 and 07), RFC 9114, 9204, 9220 and 9297.
 """

@@ -1,11 +1,11 @@
-"""The client's side of WebTransport: asks for one session and tells how it went.
+"""The client of WebTransport: requests one session and reports the result.
 
 ::
 
-    Connected          control streams, SETTINGS
-    SETTINGS           does the server take sessions? then extended CONNECT (RFC 9220, 3)
-    2xx, wt-protocol   the session stands: listener, Connected, future
-    anything else      the future fails with ConnectError and the QUIC connection is closed
+    Connected          send control streams and SETTINGS
+    SETTINGS           if the server accepts sessions: extended CONNECT (RFC 9220, 3)
+    2xx, wt-protocol   the session exists: listener, Connected, result of the future
+    anything else      the future raises ConnectError, and the QUIC connection is closed
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from laps_sdk.quic.webtransport.records import REQUEST_FRAMES, Record, RecordRea
 __all__ = ["H3Client", "dial_h3"]
 
 _MAX_TEXT: Final = 1024
-"""Bytes of a refusal's text that are kept for the error."""
+"""Bytes of a refusal's text that the error quotes."""
 
 
 def dial_h3(
@@ -44,15 +44,16 @@ def dial_h3(
     authority: str,
     protocols: Sequence[str],
 ) -> H3Client:
-    """The handler for a connection with ALPN ``h3`` that we opened; ``established`` tells the rest.
+    """Return the handler of a dialled connection with ALPN ``h3``.
 
-    Call it inside a running loop. ``protocols`` go into ``wt-available-protocols``.
+    Its ``established`` is the future of the session. Call the function inside a running loop.
+    ``protocols`` are sent in ``wt-available-protocols``.
     """
     return H3Client(connection, listener, path=path, authority=authority, protocols=protocols)
 
 
 class H3Client(H3Peer):
-    """A ``Handler`` that opens one session."""
+    """The ``Handler`` that requests one session."""
 
     __slots__ = (
         "_asked",
@@ -79,7 +80,7 @@ class H3Client(H3Peer):
         self.established: asyncio.Future[WebTransportConnection] = (
             asyncio.get_running_loop().create_future()
         )
-        """The session, or ``ConnectError`` with what the server answered."""
+        """The session; raises ``ConnectError`` with the server's response."""
         self._path = path
         self._authority = authority
         self._protocols = tuple(protocols)
@@ -169,15 +170,14 @@ class H3Client(H3Peer):
             named = "none" if response.protocol is None else ascii(response.protocol)
             self._give_up(f"it accepted the session, but wt-protocol names {named}")
         elif self._request is not None:
-            session = WebTransportConnection(
-                self.connection,
-                self,
+            session = self._establish(
+                self._request,
+                self._reader,
                 session_id=stream_id,
                 protocol=response.protocol or "",
                 authority=self._authority,
                 path=self._path,
             )
-            self._establish(session, self._request, self._reader)
             if not self.established.done():
                 self.established.set_result(session)
 

@@ -1,7 +1,7 @@
-"""The numbers of HTTP/3 and WebTransport, and how WebTransport's error codes travel in HTTP/3's.
+"""The numbers of HTTP/3 and WebTransport, and the mapping of WebTransport's error codes.
 
-RFC 9114 (HTTP/3), RFC 9204 (QPACK), RFC 9220 (extended CONNECT), RFC 9297 (datagrams, capsules) and
-draft-ietf-webtrans-http3, of which Chromium speaks number 02 and others speak 07 and later.
+Sources are RFC 9114 (HTTP/3), RFC 9204 (QPACK), RFC 9220 (extended CONNECT), RFC 9297 (datagrams,
+capsules) and draft-ietf-webtrans-http3. Chromium implements draft 02, others 07 and later.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = [
 
 
 class FrameType(IntEnum):
-    """Frames that we read or refuse (RFC 9114, 7.2); all others are skipped."""
+    """Frames that are read or refused (RFC 9114, 7.2); all others are skipped."""
 
     DATA = 0x0
     HEADERS = 0x1
@@ -34,11 +34,11 @@ class FrameType(IntEnum):
     GOAWAY = 0x7
     MAX_PUSH_ID = 0xD
     WT_STREAM = 0x41
-    """Not a frame: a bidirectional stream of a session begins with it (webtrans-http3-07, 4.2)."""
+    """No frame: the first integer of a session's bidirectional stream (webtrans-http3-07, 4.2)."""
 
 
 HTTP2_FRAMES: Final = frozenset({0x2, 0x6, 0x8, 0x9})
-"""Frames of HTTP/2 that have no meaning here: an error, not to be skipped (RFC 9114, 7.2.8)."""
+"""Frames of HTTP/2 that are an error in HTTP/3 (RFC 9114, 7.2.8)."""
 
 
 class StreamType(IntEnum):
@@ -52,7 +52,7 @@ class StreamType(IntEnum):
 
 
 class Setting(IntEnum):
-    """SETTINGS (RFC 9114, 7.2.4.1) that we send or look at."""
+    """SETTINGS that are sent or read (RFC 9114, 7.2.4.1)."""
 
     QPACK_MAX_TABLE_CAPACITY = 0x1
     MAX_FIELD_SECTION_SIZE = 0x6
@@ -104,7 +104,7 @@ class H3Code(IntEnum):
 
 
 class H3Error(RemoteError):
-    """The peer broke HTTP/3 or WebTransport; ``h3_code`` is what to close with."""
+    """The peer broke HTTP/3 or WebTransport; ``h3_code`` is the code to close with."""
 
     def __init__(self, h3_code: H3Code, reason: str) -> None:
         super().__init__(reason)
@@ -117,17 +117,17 @@ _CODE_MAX: Final = 0xFFFFFFFF
 
 
 def to_http_code(code: int) -> int:
-    """The code of RESET_STREAM or STOP_SENDING for a session's code (webtrans-http3-07, 4.3).
+    """Return the HTTP/3 code for a session's RESET_STREAM or STOP_SENDING (webtrans-http3-07, 4.3).
 
-    Every 31st number of the range is reserved for greasing, so they are left out. A session's
-    codes have 32 bits: greater ones become the greatest.
+    Every 31st number of the range is reserved for greasing and left out. Codes of a session have 32
+    bits: a greater one becomes the greatest.
     """
     code = min(code, _CODE_MAX)
     return _FIRST + code + code // 0x1E
 
 
 def from_http_code(http_code: int) -> int:
-    """The session's code; 0 if HTTP/3's code is none of a session."""
+    """Return the session's code; 0 if the HTTP/3 code is outside the range of sessions."""
     if not _FIRST <= http_code <= _LAST or (http_code - 0x21) % 0x1F == 0:
         return 0
     shifted = http_code - _FIRST

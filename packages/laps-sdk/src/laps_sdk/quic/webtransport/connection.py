@@ -1,4 +1,4 @@
-"""A WebTransport session that looks like any other connection.
+"""A WebTransport session with the interface of any other connection.
 
 ::
 
@@ -10,44 +10,29 @@
     send_datagram       -> [session id / 4 | data]                -> DATAGRAM
     close               -> capsule on the CONNECT stream
 
-What arrives goes the other way through :class:`~laps_sdk.quic.webtransport.peer.H3Peer`.
+Received data passes through :class:`~laps_sdk.quic.webtransport.peer.H3Peer`.
 """
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import Final
 
 from laps_sdk.quic.base import URGENT, Address, Connection, ConnectionStats, OutStream
 from laps_sdk.quic.webtransport.codepoints import FrameType, StreamType, to_http_code
+from laps_sdk.quic.webtransport.control import CriticalStreams
 from laps_wire.varint import encode_quic
 
-__all__ = ["SessionOwner", "WebTransportConnection", "WtStream"]
+__all__ = ["WebTransportConnection", "WtStream"]
 
 _SWEEP_AT: Final = 64
-"""How many streams are remembered before the first look for those that are over."""
+"""Remembered streams above which finished ones are looked for."""
 _SWEEP_GAP: Final = 1.0
-"""Seconds between two looks: the events of a stream that is over have been delivered by then."""
-
-
-class SessionOwner(Protocol):
-    """What a session needs of the HTTP/3 connection that it belongs to."""
-
-    @property
-    def takes_datagrams(self) -> bool:
-        """Whether the peer's SETTINGS allow HTTP datagrams."""
-
-    def session_stream_opened(self, stream_id: int) -> None:
-        """The session opened a bidirectional stream: what arrives on it is the session's."""
-
-    def session_stream_stopped(self, stream_id: int) -> None:
-        """The session wants no more of a stream."""
-
-    def close_session(self, code: int, reason: str) -> None:
-        """The session is to end."""
+"""Seconds between two searches; by then, the events of a finished stream were delivered."""
 
 
 class WtStream(OutStream):
-    """The sending half of a session's stream: the header goes out with the first bytes."""
+    """The sending half of a session's stream; its header is sent with the first bytes."""
 
     __slots__ = ("_header", "inner")
 
@@ -67,7 +52,7 @@ class WtStream(OutStream):
 
     @property
     def queued(self) -> int:
-        """See :class:`OutStream`; the header counts once it is written."""
+        """See :class:`OutStream`; the header counts after the first write."""
         return self.inner.queued
 
     def write(self, data: bytes, fin: bool = False) -> None:
@@ -91,16 +76,23 @@ class WtStream(OutStream):
 
 
 class WebTransportConnection(Connection):
-    """One session on one HTTP/3 connection."""
+    """One session on one HTTP/3 connection.
+
+    ``critical`` holds the peer's SETTINGS. ``incoming`` is the set of streams whose data is the
+    session's, shared with the HTTP/3 connection. ``on_close`` ends the session with code and
+    reason.
+    """
 
     __slots__ = (
         "_alpn",
         "_authority",
         "_bidi_header",
+        "_critical",
         "_datagram_header",
+        "_incoming",
         "_inner",
+        "_on_close",
         "_over",
-        "_owner",
         "_path",
         "_streams",
         "_sweep_at",
@@ -113,21 +105,25 @@ class WebTransportConnection(Connection):
     def __init__(
         self,
         inner: Connection,
-        owner: SessionOwner,
         *,
+        critical: CriticalStreams,
+        incoming: set[int],
+        on_close: Callable[[int, str], None],
         session_id: int,
         protocol: str,
         authority: str,
         path: str,
     ) -> None:
         self._inner = inner
-        self._owner = owner
+        self._critical = critical
+        self._incoming = incoming
+        self._on_close = on_close
         self._alpn = protocol
         self._authority = authority
         self._path = path
         self.session_id = session_id
         self.closing = False
-        """Set by the owner when the session is over or about to be."""
+        """Whether the session has ended or is closing; set by the HTTP/3 connection."""
         wire_id = encode_quic(session_id)
         self._uni_header = encode_quic(StreamType.WT_STREAM) + wire_id
         self._bidi_header = encode_quic(FrameType.WT_STREAM) + wire_id
@@ -142,7 +138,7 @@ class WebTransportConnection(Connection):
 
     @property
     def alpn(self) -> str:
-        """The protocol of ``wt-protocol``."""
+        """The protocol from ``wt-protocol``."""
         return self._alpn
 
     @property
@@ -152,7 +148,7 @@ class WebTransportConnection(Connection):
 
     @property
     def is_webtransport(self) -> bool:
-        """It is."""
+        """True."""
         return True
 
     @property
@@ -182,8 +178,8 @@ class WebTransportConnection(Connection):
 
     @property
     def max_datagram_size(self) -> int:
-        """See :class:`Connection`; the session's id takes its part."""
-        if not self._owner.takes_datagrams:
+        """See :class:`Connection`; less the bytes of the session id."""
+        if not self._critical.takes_datagrams:
             return 0
         return max(self._inner.max_datagram_size - len(self._datagram_header), 0)
 
@@ -198,7 +194,7 @@ class WebTransportConnection(Connection):
         return self._inner.now
 
     def stats(self) -> ConnectionStats:
-        """See :class:`Connection`: those of the whole HTTP/3 connection."""
+        """See :class:`Connection`; the values are those of the HTTP/3 connection."""
         return self._inner.stats()
 
     # B. Streams
@@ -227,7 +223,7 @@ class WebTransportConnection(Connection):
         """See :class:`Connection`."""
         inner = self._inner.open_bidirectional(priority=priority)
         if inner.stream_id is not None:
-            self._owner.session_stream_opened(inner.stream_id)
+            self._incoming.add(inner.stream_id)
         return WtStream(inner, self._bidi_header)
 
     def reply_stream(self, stream_id: int) -> OutStream:
@@ -240,7 +236,7 @@ class WebTransportConnection(Connection):
         return stream
 
     def stream_above(self, inner: object) -> object:
-        """Our stream on top of one of the connection below."""
+        """Return the stream of the session for a stream of the HTTP/3 connection."""
         return self._streams.get(inner, inner)
 
     def _remember(self, stream: WtStream) -> None:
@@ -249,7 +245,7 @@ class WebTransportConnection(Connection):
             self._sweep()
 
     def _sweep(self) -> None:
-        """Forget streams that were over at the last look: nothing is told of them any more."""
+        """Forget streams that were finished at the last search: their events were delivered."""
         streams = self._streams
         for inner in self._over:
             streams.pop(inner, None)
@@ -259,7 +255,7 @@ class WebTransportConnection(Connection):
 
     def stop_sending(self, stream_id: int, code: int) -> None:
         """See :class:`Connection`."""
-        self._owner.session_stream_stopped(stream_id)
+        self._incoming.discard(stream_id)
         self._inner.stop_sending(stream_id, to_http_code(code))
 
     def pause_reading(self, stream_id: int) -> bool:
@@ -274,12 +270,12 @@ class WebTransportConnection(Connection):
 
     def send_datagram(self, data: bytes, deadline: float | None = None) -> bool:
         """See :class:`Connection`."""
-        if not self._owner.takes_datagrams:
+        if not self._critical.takes_datagrams:
             return False
         return self._inner.send_datagram(self._datagram_header + data, deadline)
 
     # D. Life
 
     def close(self, code: int = 0, reason: str = "") -> None:
-        """See :class:`Connection`: the peer is told by a capsule and ends the QUIC connection."""
-        self._owner.close_session(code, reason)
+        """See :class:`Connection`; sends a capsule, and the client ends the QUIC connection."""
+        self._on_close(code, reason)

@@ -1,4 +1,11 @@
-"""The streams that every HTTP/3 connection has: SETTINGS, and what may follow them."""
+"""The critical streams of an HTTP/3 connection: control with SETTINGS, and QPACK.
+
+::
+
+    peer's control stream -------> ControlStream ---> settings, or H3Error
+    peer's QPACK streams --------> FieldCoder
+    ours: OPENING, the first bytes of our three streams; nothing follows on them
+"""
 
 from __future__ import annotations
 
@@ -32,14 +39,14 @@ SETTINGS: Final[Mapping[int, int]] = {
     Setting.WT_MAX_SESSIONS_07: 1,
     Setting.WT_MAX_SESSIONS_14: 1,
 }
-"""What we send: every way in which the drafts say "WebTransport, one session"."""
+"""Our SETTINGS: all codepoints with which the drafts announce WebTransport, one session."""
 
 OPENING: Final = (
     encode_quic(StreamType.CONTROL) + encode_record(FrameType.SETTINGS, encode_settings(SETTINGS)),
     encode_quic(StreamType.QPACK_ENCODER),
     encode_quic(StreamType.QPACK_DECODER),
 )
-"""The first bytes of our three critical streams; no more follow on them."""
+"""The first bytes of our three critical streams; nothing follows on them."""
 
 _SIGNS: Final = (
     Setting.ENABLE_WEBTRANSPORT_02,
@@ -49,7 +56,7 @@ _SIGNS: Final = (
 
 
 def offers_webtransport(settings: Mapping[int, int]) -> bool:
-    """Whether a server with these SETTINGS takes sessions, by any of the drafts."""
+    """Return whether these SETTINGS of a server offer sessions by any of the drafts."""
     return settings.get(Setting.ENABLE_CONNECT_PROTOCOL) == 1 and any(
         settings.get(sign, 0) > 0 for sign in _SIGNS
     )
@@ -68,7 +75,10 @@ class ControlStream:
         self._max_push = 0
 
     def feed(self, data: bytes) -> dict[int, int] | None:
-        """Take the next bytes; the SETTINGS when they are there."""
+        """Read the next bytes; return the SETTINGS when they are complete, otherwise None.
+
+        Raises ``H3Error`` for a frame that is malformed or not allowed.
+        """
         settings: dict[int, int] | None = None
         for record in self._reader.feed(data):
             if record.type == FrameType.SETTINGS:
@@ -113,19 +123,24 @@ class CriticalStreams:
         self._control = ControlStream(from_client=from_client)
         self._kinds: dict[int, StreamType] = {}
         self.settings: dict[int, int] | None = None
-        """The peer's, once they are there."""
+        """The peer's SETTINGS; None before they arrive."""
 
     def __contains__(self, stream_id: int) -> bool:
         return stream_id in self._kinds
 
+    @property
+    def takes_datagrams(self) -> bool:
+        """Whether the peer's SETTINGS allow HTTP datagrams (RFC 9297, 2.1.1)."""
+        return self.settings is not None and self.settings.get(Setting.H3_DATAGRAM) == 1
+
     def open(self, stream_id: int, kind: StreamType) -> None:
-        """A stream says that it is one of them."""
+        """Register a stream of this kind; raises ``H3Error`` for the second of a kind."""
         if kind in self._kinds.values():
             raise H3Error(H3Code.STREAM_CREATION_ERROR, f"a second {kind.name} stream")
         self._kinds[stream_id] = kind
 
     def feed(self, stream_id: int, data: bytes, fin: bool) -> bool:
-        """Take the next bytes of one of them; whether ``settings`` are there since now."""
+        """Read the next bytes of a stream; return whether they completed ``settings``."""
         kind = self._kinds[stream_id]
         arrived = None
         if kind == StreamType.QPACK_ENCODER:
@@ -141,7 +156,7 @@ class CriticalStreams:
         return arrived is not None
 
     def lost(self, stream_id: int) -> NoReturn:
-        """One of them ended or was reset."""
+        """Raise ``H3Error``, because a critical stream ended or was reset."""
         name = self._kinds[stream_id].name
         raise H3Error(H3Code.CLOSED_CRITICAL_STREAM, f"the {name} stream ended")
 

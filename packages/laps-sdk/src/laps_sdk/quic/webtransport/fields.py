@@ -1,7 +1,12 @@
-"""The header fields of requests and responses: QPACK, structured fields, and what must be there.
+"""Header fields of requests and responses: QPACK, structured fields, and required fields.
 
-QPACK runs without a dynamic table (capacity 0, both ways): field sections never wait for one
-another, and a peer can make us hold nothing. The few requests of a connection do not need it.
+::
+
+    HEADERS --FieldCoder.decode--> fields --parse_request, parse_response--> Request, Response
+    fields --FieldCoder.encode--> HEADERS
+
+QPACK runs without a dynamic table (capacity 0 both ways). So field sections never wait for one
+another, and a peer cannot make us hold state. A connection has few requests and needs no more.
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ __all__ = [
 Field = tuple[bytes, bytes]
 
 UPGRADE_TOKENS: Final = frozenset({"webtransport", "webtransport-h3"})
-"""``:protocol``; the second is that of the newest drafts."""
+"""Values of ``:protocol``; the newest drafts use the second."""
 
 AVAILABLE_PROTOCOLS: Final = b"wt-available-protocols"
 PROTOCOL: Final = b"wt-protocol"
@@ -43,7 +48,7 @@ _MAX_PROTOCOLS: Final = 64
 
 
 class FieldCoder:
-    """QPACK for one connection, static table only."""
+    """QPACK of one connection with the static table only."""
 
     __slots__ = ("_decoder", "_encoder")
 
@@ -52,12 +57,12 @@ class FieldCoder:
         self._decoder = pylsqpack.Decoder(0, 0)
 
     def encode(self, stream_id: int, fields: Sequence[Field]) -> bytes:
-        """Write a field section."""
+        """Encode a field section."""
         _, section = self._encoder.encode(stream_id, list(fields))
         return section
 
     def decode(self, stream_id: int, section: bytes) -> list[Field]:
-        """Read a field section."""
+        """Decode a field section."""
         try:
             _, fields = self._decoder.feed_header(stream_id, section)
         except (pylsqpack.DecompressionFailed, pylsqpack.StreamBlocked):
@@ -67,7 +72,7 @@ class FieldCoder:
         return fields
 
     def feed_encoder_stream(self, data: bytes) -> None:
-        """What the peer's encoder says: no more than that its table has size 0."""
+        """Read the peer's encoder stream; it may only set the table size to 0."""
         try:
             self._decoder.feed_encoder(data)
         except pylsqpack.EncoderStreamError:
@@ -76,7 +81,7 @@ class FieldCoder:
             ) from None
 
     def feed_decoder_stream(self, data: bytes) -> None:
-        """What the peer's decoder says of our field sections."""
+        """Read the peer's decoder stream, which acknowledges our field sections."""
         try:
             self._encoder.feed_decoder(data)
         except pylsqpack.DecoderStreamError:
@@ -89,23 +94,23 @@ class FieldCoder:
 
 
 def format_strings(values: Iterable[str]) -> bytes:
-    """Write a list of strings; they must be printable ASCII."""
+    """Encode a list of strings, which must be printable ASCII."""
     return ", ".join(
         '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' for value in values
     ).encode("ascii")
 
 
 def parse_string(value: bytes) -> str | None:
-    """Read one string; None if it is anything else."""
+    """Return the string in the value; None if it is anything else."""
     values = parse_strings(value)
     return values[0] if len(values) == 1 else None
 
 
 def parse_strings(value: bytes) -> tuple[str, ...]:
-    """Read a list of strings; other members are left out, and what does not parse gives nothing.
+    """Return the strings in a list; an unparsable value gives an empty list.
 
-    Early drafts had tokens in place of strings: a bare word is taken as well. Parameters are
-    skipped.
+    Early drafts used tokens instead of strings, so a bare word counts as a string. Other members
+    and parameters are skipped.
     """
     text = value.decode("latin-1").strip(" \t")
     found: list[str] = []
@@ -167,7 +172,7 @@ def _quoted(text: str, pos: int) -> tuple[str | None, int]:
 
 
 def choose_protocol(offered: Sequence[str], spoken: Sequence[str]) -> str | None:
-    """The first protocol that we speak and they offered; None if there is none."""
+    """Return the first of our protocols that the client offered; None if there is none."""
     return next((protocol for protocol in spoken if protocol in offered), None)
 
 
@@ -176,27 +181,27 @@ def choose_protocol(offered: Sequence[str], spoken: Sequence[str]) -> str | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a request says, as far as we look at it."""
+    """The fields of a request that the server reads."""
 
     method: str
     authority: str
     path: str
     protocol: str
-    """``:protocol`` of an extended CONNECT, "" without."""
+    """``:protocol`` of an extended CONNECT; "" if it is missing."""
     available: tuple[str, ...]
     """``wt-available-protocols``."""
     draft02: bool
-    """Whether the client asks for draft 02 by its own field, which wants an answer."""
+    """Whether the client asks for draft 02 with its own field, which needs an answer."""
 
     @property
     def is_webtransport(self) -> bool:
-        """Whether this asks for a session."""
+        """Whether the request asks for a session."""
         return self.method == "CONNECT" and self.protocol in UPGRADE_TOKENS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """What a response says, as far as we look at it."""
+    """The fields of a response that the client reads."""
 
     status: int
     protocol: str | None
@@ -204,7 +209,7 @@ class Response:
 
 
 def parse_request(fields: Sequence[Field]) -> Request:
-    """Read a request's fields; a malformed one is an error of its stream (RFC 9114, 4.3.1)."""
+    """Parse a request's fields; raises ``H3Error`` for the stream (RFC 9114, 4.3.1)."""
     pseudo, regular = _split(fields, _REQUEST_PSEUDO)
     method = pseudo.get(b":method", "")
     protocol = pseudo.get(b":protocol", "")
@@ -228,7 +233,7 @@ def parse_request(fields: Sequence[Field]) -> Request:
 
 
 def parse_response(fields: Sequence[Field]) -> Response:
-    """Read a response's fields (RFC 9114, 4.3.2)."""
+    """Parse a response's fields; raises ``H3Error`` if malformed (RFC 9114, 4.3.2)."""
     pseudo, regular = _split(fields, frozenset({b":status"}))
     status = pseudo.get(b":status", "")
     if len(status) != 3 or not status.isascii() or not status.isdigit():

@@ -1,25 +1,25 @@
-"""One HTTP/3 connection that carries at most one WebTransport session: what both ends share.
+"""One HTTP/3 connection with at most one WebTransport session: what client and server share.
 
 ::
 
     events of the QUIC connection
       |
-      +-- a stream of the session, known -----------------------> as it is -----+
-      +-- a new stream: its first integers say what it is                       |
-      |     control, QPACK (unidirectional)  -> read here                       v
+      +-- a known stream of the session ------------------------> unchanged ----+
+      +-- a new stream: its first integers tell its kind                        |
+      |     control, QPACK (unidirectional)  -> CriticalStreams                 v
       |     0x54 / 0x41 + session id         -> the session's, or held -----> handler of the
       |     anything else, bidirectional     -> a request (server.py)           session
-      +-- datagrams: session id / 4 in front, cut off ------------------------> (one list a turn)
+      +-- datagrams: session id / 4 in front, removed ------------------------> (one list a turn)
       +-- the CONNECT stream: capsules, the end of the session
       '-- resets and stops: codes mapped
 
-The peer's faults close this connection with HTTP/3's code for them, and nothing else.
+If the peer breaks the protocol, this connection is closed with HTTP/3's error code.
 
-How a session ends. Who closes sends a capsule and FIN on the CONNECT stream, and the other answers
-with FIN. Then the client closes the QUIC connection, which carries no other session. The server
-only does so if that has not happened ``LINGER`` seconds later: browsers take a connection that ends
-while they still handle the end of the session for a failure. The handler gets ``Closed`` behind all
-that came in the same turn as the end.
+The end of a session: the side that closes sends a capsule and FIN on the CONNECT stream, and the
+other side answers with FIN. Then the client closes the QUIC connection, which carries no other
+session. The server closes it only ``LINGER`` seconds later, because browsers report a failure if
+the connection ends while they handle the end of the session. The handler gets ``Closed`` after all
+other events of the turn.
 """
 
 from __future__ import annotations
@@ -49,7 +49,6 @@ from laps_sdk.quic.webtransport.codepoints import (
     FrameType,
     H3Code,
     H3Error,
-    Setting,
     StreamType,
     from_http_code,
 )
@@ -71,7 +70,7 @@ from laps_wire.varint import decode_quic, encode_quic
 __all__ = ["EarlyArrivals", "EarlyLimits", "H3Peer"]
 
 LINGER: Final = 3.0
-"""Seconds that the peer has to end the QUIC connection when the session is over."""
+"""Seconds that the peer has to close the QUIC connection after the session has ended."""
 
 _H3_CODES: Final = frozenset(H3Code)
 _MAX_QUARTER_ID: Final = (1 << 60) - 1
@@ -79,7 +78,7 @@ _MAX_QUARTER_ID: Final = (1 << 60) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlyLimits:
-    """How much is held until the session is there."""
+    """How much is held until the session exists."""
 
     max_streams: int = 64
     max_bytes: int = 256 * 1024
@@ -92,10 +91,10 @@ class _Held(NamedTuple):
 
 
 class EarlyArrivals:
-    """Streams and datagrams that arrived before their session.
+    """Streams and datagrams that arrived before their session exists.
 
-    QUIC delivers streams and datagrams in any order. A server may see a session's stream before the
-    CONNECT request, and a client before the answer to it. Both hold a bounded amount of them
+    QUIC delivers streams and datagrams in any order. A server may get a stream of a session before
+    the CONNECT request, and a client before the response to it. Both hold a bounded amount
     (webtrans-http3-07, 4.5) and refuse the rest.
     """
 
@@ -111,14 +110,14 @@ class EarlyArrivals:
         return stream_id in self._streams
 
     def open(self, stream_id: int, session_id: int) -> bool:
-        """Begin to hold a stream; False if there are too many."""
+        """Begin to hold a stream; return False if there are too many."""
         if len(self._streams) >= self._limits.max_streams:
             return False
         self._streams[stream_id] = _Held(session_id, [])
         return True
 
     def add(self, event: StreamData | StreamReset) -> bool:
-        """Hold more of a stream; False if it is too much, and then the stream is forgotten."""
+        """Hold more of a stream; at the byte limit, forget the stream and return False."""
         held = self._streams[event.stream_id]
         if isinstance(event, StreamData):
             if self._bytes + len(event.data) > self._limits.max_bytes:
@@ -129,13 +128,14 @@ class EarlyArrivals:
         return True
 
     def add_datagram(self, session_id: int, data: bytes) -> None:
-        """Hold a datagram; the oldest makes room."""
+        """Hold a datagram; a full queue drops the oldest."""
         self._datagrams.append((session_id, data))
 
     def take(self, session_id: int) -> tuple[list[Event], set[int], list[int]]:
-        """Release what was held once the session exists.
+        """Release everything that was held, now that the session exists.
 
-        Returns its events, its streams that have not ended, and the streams of other sessions.
+        Returns the events of the session, its streams that have not ended, and the streams of other
+        sessions.
         """
         events: list[Event] = []
         going_on: set[int] = set()
@@ -160,7 +160,7 @@ class EarlyArrivals:
 
 
 class H3Peer(ABC):
-    """A ``Handler`` for a QUIC connection with ALPN ``h3``; server and client derive from it."""
+    """The ``Handler`` of a connection with ALPN ``h3``; server and client derive from it."""
 
     __slots__ = (
         "_capsules",
@@ -211,38 +211,38 @@ class H3Peer(ABC):
 
     @property
     def settings(self) -> dict[int, int] | None:
-        """The peer's SETTINGS, once they are there."""
+        """The peer's SETTINGS; None before they arrive."""
         return self._critical_in.settings
 
     # What server and client add
 
     @abstractmethod
     def _connected(self) -> None:
-        """The handshake of QUIC is complete; SETTINGS were sent."""
+        """Handle the end of the QUIC handshake; our SETTINGS were sent."""
 
     @abstractmethod
     def _settings_arrived(self) -> None:
-        """``settings`` are there."""
+        """Handle the arrival of the peer's SETTINGS."""
 
     @abstractmethod
     def _request_data(self, stream_id: int, data: bytes, fin: bool) -> None:
-        """Bytes on a stream of requests and responses."""
+        """Handle bytes on a request stream."""
 
     @abstractmethod
     def _is_request(self, stream_id: int) -> bool:
-        """Whether a bidirectional stream was one of requests and responses."""
+        """Return whether a bidirectional stream is a request stream."""
 
     @abstractmethod
     def _request_reset(self, stream_id: int) -> None:
-        """The peer abandoned its half of such a stream."""
+        """Handle the peer's reset of a request stream."""
 
     @abstractmethod
     def _connection_over(self, event: Closed) -> None:
-        """The QUIC connection is over, with or without a session."""
+        """Handle the end of the QUIC connection, with or without a session."""
 
     @abstractmethod
     def _streams_available(self) -> None:
-        """More bidirectional streams may be opened; only asked for without a session."""
+        """Handle permission for more bidirectional streams while there is no session."""
 
     # Events
 
@@ -326,7 +326,7 @@ class H3Peer(ABC):
         return self._session is not None and self._session.session_id == stream_id
 
     def _classify(self, stream_id: int, data: bytes, fin: bool) -> None:
-        """A new stream: find out what it is, as soon as its first integers are there."""
+        """Find out the kind of a new stream as soon as its first integers have arrived."""
         unidirectional = bool(stream_id & 2)
         end = len(data)
         try:
@@ -388,7 +388,7 @@ class H3Peer(ABC):
             self._out.append(StopSending(stream_id, from_http_code(code)))
 
     def _refuse_stream(self, stream_id: int, code: H3Code, fin: bool = False) -> None:
-        """Want nothing of a stream of the peer, in both directions."""
+        """Refuse a stream of the peer in both directions."""
         if not fin:
             self.connection.stop_sending(stream_id, code)
         if not stream_id & 2:
@@ -429,9 +429,26 @@ class H3Peer(ABC):
             self._out.append(DatagramReceived(data[pos:]))
 
     def _establish(
-        self, session: WebTransportConnection, stream: OutStream, reader: RecordReader
-    ) -> None:
-        """The session stands: tell its listener, and what came before it."""
+        self,
+        stream: OutStream,
+        reader: RecordReader,
+        *,
+        session_id: int,
+        protocol: str,
+        authority: str,
+        path: str,
+    ) -> WebTransportConnection:
+        """Make the session, and report to its listener what arrived before it."""
+        session = WebTransportConnection(
+            self.connection,
+            critical=self._critical_in,
+            incoming=self._flowing,
+            on_close=self._close_session,
+            session_id=session_id,
+            protocol=protocol,
+            authority=authority,
+            path=path,
+        )
         self._session, self._connect_stream, self._connect_reader = session, stream, reader
         self._prefix = encode_quic(session.session_id >> 2)
         self._handler = self._listener(session)
@@ -441,16 +458,17 @@ class H3Peer(ABC):
         self._flowing |= going_on
         for stream_id in strangers:
             self._refuse_stream(stream_id, H3Code.WT_BUFFERED_STREAM_REJECTED)
+        return session
 
     def _session_data(self, data: bytes, fin: bool) -> None:
-        """More of the CONNECT stream."""
+        """Handle more bytes of the CONNECT stream."""
         self._session_records(self._connect_reader.feed(data))
         if fin:
             self._connect_reader.finish()
             self._session_finished()
 
     def _session_records(self, records: Sequence[Record]) -> None:
-        """Frames of the CONNECT stream behind its HEADERS: only DATA, which holds capsules."""
+        """Handle frames after the HEADERS of the CONNECT stream: DATA frames with capsules."""
         for record in records:
             if record.type != FrameType.DATA:
                 raise H3Error(H3Code.FRAME_UNEXPECTED, "HEADERS inside a CONNECT stream")
@@ -459,17 +477,17 @@ class H3Peer(ABC):
                 self._end(Closed(code, reason, True, True))
 
     def _session_finished(self) -> None:
-        """A FIN on the CONNECT stream: a close without code and reason."""
+        """Handle FIN on the CONNECT stream: a close without code and reason."""
         self._capsules.finish()
         self._end(Closed(0, "", True, True))
 
     def _end(self, closed: Closed) -> None:
-        """The session ends with this turn: what else arrived in it may be older than the end."""
+        """End the session after this turn, whose other events may be older than the end."""
         if self._ending is None and not self._ended:
             self._ending = closed
 
     def _finish(self, session: WebTransportConnection, closed: Closed) -> None:
-        """The session is over: by the peer, or since it answered our own close."""
+        """Report the end of the session, by the peer or by our own close."""
         self._ended = self._done = session.closing = True
         self._flowing.clear()
         self._prefix = ()
@@ -481,23 +499,8 @@ class H3Peer(ABC):
         else:
             self._linger_on()
 
-    # For the session (SessionOwner)
-
-    @property
-    def takes_datagrams(self) -> bool:
-        """Whether the peer's SETTINGS allow HTTP datagrams (RFC 9297, 2.1.1)."""
-        return (self.settings or {}).get(Setting.H3_DATAGRAM) == 1
-
-    def session_stream_opened(self, stream_id: int) -> None:
-        """What arrives on this bidirectional stream is the session's."""
-        self._flowing.add(stream_id)
-
-    def session_stream_stopped(self, stream_id: int) -> None:
-        """Nothing more is told of this stream."""
-        self._flowing.discard(stream_id)
-
-    def close_session(self, code: int, reason: str) -> None:
-        """End the session from our side; the module says how."""
+    def _close_session(self, code: int, reason: str) -> None:
+        """Close the session from our side; see the module."""
         session, stream = self._session, self._connect_stream
         if session is None or stream is None or session.closed:
             return
@@ -510,7 +513,7 @@ class H3Peer(ABC):
         self._linger_on()
 
     def _linger_on(self) -> None:
-        """Give the peer some time to end the connection."""
+        """Start the timer after which this side closes the QUIC connection."""
         if self._linger is None:
             with contextlib.suppress(RuntimeError):  # no loop: somebody drives us by hand
                 loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Type, length, value: how HTTP/3 writes frames and how the capsule protocol writes capsules.
+"""Records of type, length and value: the frames of HTTP/3 and the capsules of RFC 9297.
 
 ::
 
@@ -6,10 +6,13 @@
     | type (i)  | length (i)  | value (length)   |      (RFC 9114, 7.1)  (RFC 9297, 3.2)
     +-----------+-------------+------------------+
 
-A :class:`RecordReader` takes a stream's bytes as they come and gives records. Of a type it may be
-told to *keep* the value (it comes whole, and a longer one than the limit is an error), to *stream*
-it (it comes in pieces, as it arrives), and of all others it gives nothing: they are skipped without
-being held, so a peer cannot make us hold more than the limits of the kept types.
+A :class:`RecordReader` turns the bytes of a stream into records. For each type it is set to
+
+- *keep* the value: it returns the value whole, and a longer value than the limit is an error;
+- *stream* the value: it returns the value in pieces, as they arrive;
+- skip the record, without holding it. This applies to all other types.
+
+So a peer cannot make the reader hold more than the limits of the kept types.
 """
 
 from __future__ import annotations
@@ -47,12 +50,12 @@ __all__ = [
 ]
 
 STREAMED: Final = -1
-"""In place of a limit: give the value in pieces."""
+"""Instead of a limit: return the value in pieces."""
 
 MAX_FIELD_SECTION: Final = 16 * 1024
-"""The longest field section that we take."""
+"""The longest field section that is accepted, in bytes."""
 MAX_CLOSE_REASON: Final = 1024
-"""Bytes (webtrans-http3-07, 5)."""
+"""The longest reason of a close, in bytes (webtrans-http3-07, 5)."""
 
 CONTROL_FRAMES: Final[Mapping[int, int]] = {
     FrameType.SETTINGS: 4096,
@@ -64,7 +67,7 @@ CONTROL_FRAMES: Final[Mapping[int, int]] = {
     FrameType.PUSH_PROMISE: 0,
     **dict.fromkeys(HTTP2_FRAMES, 0),
 }
-"""What is kept on a control stream. A limit of 0 marks frames that are refused where they stand."""
+"""Kept frames of a control stream. A limit of 0 marks frames that are refused."""
 
 REQUEST_FRAMES: Final[Mapping[int, int]] = {
     FrameType.HEADERS: MAX_FIELD_SECTION,
@@ -77,10 +80,10 @@ REQUEST_FRAMES: Final[Mapping[int, int]] = {
     FrameType.WT_STREAM: 0,
     **dict.fromkeys(HTTP2_FRAMES, 0),
 }
-"""What is kept on a request stream."""
+"""Kept frames of a request stream."""
 
 CAPSULES: Final[Mapping[int, int]] = {CapsuleType.CLOSE_SESSION: 4 + MAX_CLOSE_REASON}
-"""What is kept of the capsules; DRAIN needs no answer: MoQT has GOAWAY of its own."""
+"""Kept capsules. DRAIN is skipped, because MoQT has its own GOAWAY."""
 
 
 class Record(NamedTuple):
@@ -103,7 +106,7 @@ class RecordReader:
         self._left = 0  # bytes of its value to come; of a kept one: all of them
 
     def feed(self, data: bytes) -> list[Record]:
-        """Take the next bytes; :class:`H3Error` for what is refused by its type or length."""
+        """Read the next bytes; raises :class:`H3Error` for a refused type or length."""
         records: list[Record] = []
         if self._held:
             data = bytes(self._held) + data
@@ -139,11 +142,11 @@ class RecordReader:
 
     @property
     def type(self) -> int | None:
-        """The type of the record that the stream stands in; None between two records."""
+        """The type of the incomplete record at the end; None between two records."""
         return self._type
 
     def finish(self) -> None:
-        """The stream ended: refuse that in the middle of a record (RFC 9114, 7.1)."""
+        """Check the end of the stream; raises :class:`H3Error` inside a record (RFC 9114, 7.1)."""
         if self._type is not None or self._held:
             raise H3Error(self._error, "the stream ended in the middle of a frame or capsule")
 
@@ -160,17 +163,17 @@ class RecordReader:
 
 
 def encode_record(kind: int, value: bytes) -> bytes:
-    """Write a frame or capsule."""
+    """Encode a frame or capsule."""
     return encode_quic(kind) + encode_quic(len(value)) + value
 
 
 def encode_settings(settings: Mapping[int, int]) -> bytes:
-    """Write the value of a SETTINGS frame."""
+    """Encode the value of a SETTINGS frame."""
     return b"".join(encode_quic(key) + encode_quic(value) for key, value in settings.items())
 
 
 def decode_settings(data: bytes) -> dict[int, int]:
-    """Read the value of a SETTINGS frame (RFC 9114, 7.2.4)."""
+    """Decode the value of a SETTINGS frame (RFC 9114, 7.2.4)."""
     settings: dict[int, int] = {}
     pos, end = 0, len(data)
     while pos < end:
@@ -190,20 +193,20 @@ def decode_settings(data: bytes) -> dict[int, int]:
 
 
 class CloseSession(NamedTuple):
-    """What CLOSE_WEBTRANSPORT_SESSION says."""
+    """The content of CLOSE_WEBTRANSPORT_SESSION."""
 
     code: int
     reason: str
 
 
 def encode_close(code: int, reason: str) -> bytes:
-    """Write a CLOSE_WEBTRANSPORT_SESSION capsule; code and reason are cut to what fits."""
+    """Encode a CLOSE_WEBTRANSPORT_SESSION capsule; code and reason are cut to their limits."""
     text = reason.encode()[:MAX_CLOSE_REASON].decode(errors="ignore").encode()
     return encode_record(CapsuleType.CLOSE_SESSION, min(code, 0xFFFFFFFF).to_bytes(4, "big") + text)
 
 
 def decode_close(value: bytes) -> CloseSession:
-    """Read the value of a CLOSE_WEBTRANSPORT_SESSION capsule."""
+    """Decode the value of a CLOSE_WEBTRANSPORT_SESSION capsule."""
     if len(value) < 4:
         raise H3Error(H3Code.MESSAGE_ERROR, "CLOSE_WEBTRANSPORT_SESSION without its code")
     return CloseSession(int.from_bytes(value[:4], "big"), value[4:].decode(errors="replace"))

@@ -1,12 +1,12 @@
-"""The server's side of WebTransport: answers requests, accepts one session.
+"""The server of WebTransport: answers requests and accepts one session.
 
 ::
 
-    CONNECT, :protocol webtransport, a protocol that we speak     200 and wt-protocol
-    ... none that we speak                                        400: says what is spoken
-    ... a session stands already                                  429
-    CONNECT with anything else in :protocol, or nothing           501
-    everything else                                               404
+    CONNECT, :protocol webtransport, a protocol in common         200 and wt-protocol
+    ... no protocol in common                                     400 with our protocols
+    ... a second session                                          429
+    CONNECT with another :protocol, or with none                  501
+    every other method                                            404
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Final
 from laps_sdk.quic.base import Connection, Handler, Listener
 from laps_sdk.quic.events import Closed
 from laps_sdk.quic.webtransport.codepoints import FrameType, H3Code, H3Error
-from laps_sdk.quic.webtransport.connection import WebTransportConnection
 from laps_sdk.quic.webtransport.fields import (
     PROTOCOL,
     Field,
@@ -32,14 +31,14 @@ from laps_sdk.quic.webtransport.records import REQUEST_FRAMES, RecordReader, enc
 __all__ = ["MAX_REQUESTS", "serve_h3"]
 
 MAX_REQUESTS: Final = 256
-"""Requests on one connection, answered ones included: a session needs one."""
+"""The most requests on one connection, answered ones included."""
 
 
 def serve_h3(connection: Connection, listener: Listener, protocols: Sequence[str]) -> Handler:
-    """The handler for a connection with ALPN ``h3`` that a client opened.
+    """Return the handler of an accepted connection with ALPN ``h3``.
 
-    ``listener`` is called when a session is accepted. ``protocols`` are ours, the preferred first;
-    without any, sessions are accepted with no protocol.
+    The handler calls ``listener`` when it accepts a session. ``protocols`` are ours, the preferred
+    one first; if empty, sessions have no protocol.
     """
     return _H3Server(connection, listener, protocols)
 
@@ -59,7 +58,7 @@ class _H3Server(H3Peer):
         pass
 
     def _settings_arrived(self) -> None:
-        pass  # read where they matter: takes_datagrams
+        pass  # the session reads them when it sends datagrams
 
     def _streams_available(self) -> None:
         pass
@@ -134,18 +133,17 @@ class _H3Server(H3Peer):
             fields.append((b"sec-webtransport-http3-draft", b"draft02"))
         stream = self.connection.reply_stream(stream_id)
         stream.write(encode_record(FrameType.HEADERS, self.coder.encode(stream_id, fields)))
-        session = WebTransportConnection(
-            self.connection,
-            self,
+        self._establish(
+            stream,
+            self._requests.pop(stream_id),
             session_id=stream_id,
             protocol=protocol,
             authority=request.authority,
             path=request.path,
         )
-        self._establish(session, stream, self._requests.pop(stream_id))
 
     def _respond(self, stream_id: int, request: Request, status: int, text: str, fin: bool) -> None:
-        """Answer with a short text and be done with the request."""
+        """Answer a request with a short text and finish it."""
         body = text.encode() + b"\n"
         fields = [
             (b":status", str(status).encode()),

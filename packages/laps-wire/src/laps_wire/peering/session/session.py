@@ -210,9 +210,9 @@ class PeeringSession:
         return self._streams.sending
 
     @property
-    def forwarding(self) -> ForwardingState | None:
+    def forwarding(self) -> ForwardingState:
         """The subscriber node sets and the buffer of early data, to look at."""
-        return None if self._agreement is None else self._sets
+        return self._sets
 
     # Polls
 

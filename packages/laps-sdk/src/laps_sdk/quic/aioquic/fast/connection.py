@@ -91,7 +91,7 @@ if TYPE_CHECKING:
 __all__ = ["FastQuicConnection"]
 
 Address = Any
-"""Whatever the caller uses as an address, as in aioquic."""
+"""The caller's address, of any type, as in aioquic."""
 
 Part = bytes | bytearray
 """A piece of a payload."""
@@ -99,7 +99,7 @@ Part = bytes | bytearray
 _CONNECTED = QuicConnectionState.CONNECTED
 
 _SMALLEST_CUT = 600
-"""Bytes: below this size, a packet is not cut to what the congestion window has left."""
+"""The least size in bytes to which a small congestion window cuts a packet."""
 
 _LENGTH = struct.Struct(">H").pack
 _OFFSET_2 = struct.Struct(">HH").pack
@@ -116,7 +116,7 @@ _PRUNE = 2 * _WINDOW
 """The number of entries at which ``QuicPacketNumberWindow`` forgets old ones."""
 
 _NOT_OURS = -1
-"""A position: this frame and the rest of the payload are the parent's."""
+"""A position: the parent handles this frame and the rest of the payload."""
 
 
 class FastQuicConnection(QuicConnection):
@@ -128,9 +128,10 @@ class FastQuicConnection(QuicConnection):
     _data_window = 0
     _stream_window = 0
     """Receive windows of a subclass that writes its own limits: a limit is due when less than half
-    of the window is left. 0: as aioquic, half of all that was ever granted."""
+    of the window is left. At 0, half of all that was ever granted counts, as in aioquic.
+    """
     datagrams_too_long = 0
-    """Datagrams dropped because no packet could hold them."""
+    """Datagrams dropped because they fit into no packet."""
     _parent_was_here = False
     """Whether the parent handled a frame: keys, path or state may have changed."""
 
@@ -139,13 +140,13 @@ class FastQuicConnection(QuicConnection):
         self._loss._pacer = BurstPacer(max_datagram_size=self._max_datagram_size)
         self._ready: Ready = Ready()
         self._parked: dict[int, None] = {}
-        """Ids of streams that wait for the connection's credit (MAX_DATA)."""
+        """Ids of streams that wait for the connection's flow control (MAX_DATA)."""
         self._queue_is_ours = False
         self._collector = FrameCollector()
         self._own_uni = 2 if self._is_client else 3
         self._peer_uni = 3 if self._is_client else 2
         self._pair: CryptoPair | None = None
-        """The 1-RTT keys, once the handshake is confirmed and if they are of a kind we handle."""
+        """The 1-RTT keys, after the handshake and if their cipher suite is supported."""
         self._space: QuicPacketSpace = cast("QuicPacketSpace", None)
         """The 1-RTT packet number space, set with ``_pair``."""
         self._crypto_stream: QuicStream = cast("QuicStream", None)
@@ -156,7 +157,7 @@ class FastQuicConnection(QuicConnection):
     # Keys
 
     def _take_keys(self) -> bool:
-        """Whether 1-RTT packets can be handled here at all; looks again until it is so."""
+        """Return whether 1-RTT packets can be handled here; take the keys once they can."""
         if not self._handshake_confirmed or self._quic_logger is not None:
             return False
         if self._pair is None:
@@ -187,7 +188,7 @@ class FastQuicConnection(QuicConnection):
         return stream
 
     def _adopt_new(self, known: int) -> None:
-        """Streams that the parent has just made are those at the end of its list."""
+        """Adopt the streams that the parent has just added at the end of its list."""
         made = self._streams_queue[known:]
         if made:
             for stream in made:
@@ -196,9 +197,9 @@ class FastQuicConnection(QuicConnection):
                 self._streams_queue.clear()
 
     def _next_of_peer(self, stream_id: int) -> QuicStream | None:
-        """Make the peer's next stream of its kind; None if it is any other.
+        """Make the peer's next stream of its kind; return None for any other stream.
 
-        As ``_get_or_create_stream`` makes it, of which the checks for this case are left.
+        It repeats ``_get_or_create_stream`` with the checks for this case only.
         """
         if stream_id & 2:
             limit = self._local_max_streams_uni
@@ -218,9 +219,9 @@ class FastQuicConnection(QuicConnection):
         return stream
 
     def _next_of_ours(self, stream_id: int) -> QuicStream | None:
-        """Make our next one-way stream; None if it is any other or has to wait.
+        """Make our next unidirectional stream; return None for any other or a blocked stream.
 
-        As ``_get_or_create_stream_for_send`` makes it.
+        It repeats ``_get_or_create_stream_for_send`` for this case.
         """
         if (
             stream_id != self._local_next_stream_id_uni
@@ -235,7 +236,7 @@ class FastQuicConnection(QuicConnection):
         return stream
 
     def send_stream_data(self, stream_id: int, data: bytes, end_stream: bool = False) -> None:
-        """Send data on a stream, opening it if it is ours and new."""
+        """Send data on a stream; open the stream if it is ours and new."""
         stream = self._streams.get(stream_id) or self._next_of_ours(stream_id)
         if stream is None or stream_id & 3 == self._peer_uni:
             super().send_stream_data(stream_id, data, end_stream)
@@ -253,7 +254,7 @@ class FastQuicConnection(QuicConnection):
                 self._ready[cast("int", stream.stream_id)] = None
 
     def _unpark(self) -> None:
-        """The connection has credit again."""
+        """Mark parked streams as ready, because the connection has credit again."""
         if self._parked:
             self._ready.update(self._parked)
             self._parked.clear()
@@ -281,7 +282,7 @@ class FastQuicConnection(QuicConnection):
     # Handing over to the parent
 
     def _parent_send(self, now: float) -> list[tuple[bytes, Address]]:
-        """Let the parent send, with its list of streams in place."""
+        """Let the parent send, with its list of streams restored."""
         if self._queue_is_ours:
             streams = self._streams
             queue = [streams[key] for key in self._ready if key in streams]
@@ -291,12 +292,12 @@ class FastQuicConnection(QuicConnection):
         return super().datagrams_to_send(now)
 
     def _take_queue(self) -> None:
-        """From here on the fast path sends: all that is busy is in ``_ready`` already."""
+        """Clear the parent's list of streams: all busy streams are in ``_ready``."""
         self._streams_queue = []
         self._queue_is_ours = True
 
     def _needs_parent(self) -> bool:
-        """Whether something waits that only the parent's sending code handles."""
+        """Return whether something waits that only the parent's sending code handles."""
         pair = self._pair
         paths = self._network_paths
         if (
@@ -327,9 +328,9 @@ class FastQuicConnection(QuicConnection):
     # Sending
 
     def datagrams_to_send(self, now: float) -> list[tuple[bytes, Address]]:
-        """Packets to send now, as the parent's method; at most 64 a call on the fast path.
+        """Return the packets to send now, like the parent; at most 64 a call on the fast path.
 
-        If more could go, ``get_timer`` says "now".
+        If more could be sent, ``get_timer`` returns a time that is due.
         """
         if (self._pair is None and not self._take_keys()) or self._needs_parent():
             return self._parent_send(now)
@@ -344,10 +345,10 @@ class FastQuicConnection(QuicConnection):
         return []
 
     def get_timer(self) -> float | None:
-        """When ``handle_timer`` is due.
+        """Return when to call ``handle_timer``.
 
-        The parent's answer for one validated path and one packet number space in use, the others
-        being discarded when the handshake is confirmed.
+        This is the parent's result for one validated path and one packet number space. The other
+        spaces are discarded when the handshake is confirmed.
         """
         if (
             self._pair is None
@@ -438,7 +439,7 @@ class FastQuicConnection(QuicConnection):
         if (ready or datagrams or limits_due) and window - overhead >= min(_SMALLEST_CUT, capacity):
             # Held back by pacing: when to go on. By the size of a burst: at once. If it was the
             # window, an ACK or a timer of loss recovery comes first.
-            self._pacing_at = pacer.next_send_time(now)
+            self._pacing_at = pacer.pause_end(now)
             if self._pacing_at is None and len(payloads) >= BURST:
                 self._pacing_at = now
         return self._finish(now, payloads, packets) if payloads else []
@@ -446,7 +447,7 @@ class FastQuicConnection(QuicConnection):
     def _finish(
         self, now: float, payloads: list[bytes], packets: list[SentPacket]
     ) -> list[tuple[bytes, Address]]:
-        """Protect the packets and tell loss recovery of them."""
+        """Protect the packets and report them to loss recovery."""
         pair = cast("CryptoPair", self._pair)
         sealer = self._sealer
         if sealer is None or not sealer.is_for(pair.send):
@@ -492,7 +493,7 @@ class FastQuicConnection(QuicConnection):
         room: int,
         capacity: int,
     ) -> tuple[int, bool]:
-        """An ACK frame; its size, and whether a PING is with it."""
+        """Append an ACK frame; return its size and whether a PING is with it."""
         space = self._space
         ranges = ranges_of(space.ack_queue)
         if len(ranges) != 1:
@@ -532,9 +533,9 @@ class FastQuicConnection(QuicConnection):
         room: int,
         stream: QuicStream | None,
     ) -> int:
-        """Frames that the parent writes: a stream's, or the connection's limits if None.
+        """Append frames that the parent writes: of a stream, or for None the connection's limits.
 
-        Gives the room that is left, or -1 if something found none.
+        Returns the room that is left, or -1 if a frame did not fit.
         """
         collector = self._collector
         builder = cast("QuicPacketBuilder", collector)
@@ -557,7 +558,7 @@ class FastQuicConnection(QuicConnection):
         return -1 if full else collector.room
 
     def _put_datagrams(self, parts: list[Part], room: int, capacity: int) -> int:
-        """As many datagrams as fit, in order; gives the room that is left."""
+        """Append as many datagrams as fit, in order; return the room that is left."""
         datagrams = self._datagrams_pending
         while datagrams:
             data = datagrams[0]
@@ -576,9 +577,9 @@ class FastQuicConnection(QuicConnection):
     def _put_streams(  # noqa: PLR0915 - one loop without calls, run for every frame
         self, number: int, parts: list[Part], handlers: list[Handler], room: int
     ) -> bool:
-        """Frames of busy streams in turn, until the packet is full or none is busy.
+        """Append frames of busy streams in turn, until the packet is full or no stream is busy.
 
-        Says whether streams were discarded, which may give the peer new ones.
+        Returns whether streams were discarded, which may allow the peer new ones.
         """
         ready = self._ready
         streams = self._streams
@@ -679,7 +680,7 @@ class FastQuicConnection(QuicConnection):
         return discarded
 
     def _again(self, stream_id: int) -> None:
-        """A stream whose frame found no room is the first of the next packet."""
+        """Put a stream whose frame did not fit first into the next packet."""
         self._ready[stream_id] = None
         self._ready.move_to_end(stream_id, last=False)
 
@@ -690,7 +691,7 @@ class FastQuicConnection(QuicConnection):
             self._stream_limit(stream_id).value += 1
 
     def _limits_due(self) -> bool:
-        """Whether ``_write_connection_limits`` would write a frame."""
+        """Return whether ``_write_connection_limits`` would write a frame."""
         data = self._local_max_data
         window = self._data_window or data.value
         if (data.value - data.used) * 2 < window or data.value != data.sent:
@@ -704,11 +705,11 @@ class FastQuicConnection(QuicConnection):
     # Receiving
 
     def receive_datagram(self, data: bytes, addr: Address, now: float) -> None:
-        """A datagram arrived."""
+        """Process a datagram."""
         self.receive_datagrams((data,), addr, now)
 
     def receive_datagrams(self, datagrams: Sequence[bytes], addr: Address, now: float) -> None:
-        """Datagrams arrived from one address, in this order."""
+        """Process datagrams from one address, in this order."""
         index = 0
         while index < len(datagrams):
             index = self._receive_run(datagrams, index, addr, now)
@@ -717,7 +718,7 @@ class FastQuicConnection(QuicConnection):
                 super().receive_datagram(datagrams[index - 1], addr, now)
 
     def _current_opener(self) -> Opener | None:
-        """The keys to receive with, which a key update replaces; None if they are not ours."""
+        """Return the keys to receive with, after a key update new ones; None if unsupported."""
         if (self._pair is None and not self._take_keys()) or self._state is not _CONNECTED:
             return None
         opener = self._opener
@@ -729,9 +730,10 @@ class FastQuicConnection(QuicConnection):
     def _receive_run(  # noqa: PLR0915 - one loop without calls, run for every packet
         self, datagrams: Sequence[bytes], index: int, addr: Address, now: float
     ) -> int:
-        """Handle datagrams from ``index`` on, until one or its consequences are not ours.
+        """Process datagrams from ``index`` on, until one of them needs the parent.
 
-        Gives the index to go on with; if negative, the one before it is left to the parent.
+        Returns the index to go on with. If negative, the parent must process the datagram before
+        it.
         """
         opener = self._current_opener()
         path = self._network_paths[0] if self._network_paths else None
@@ -845,20 +847,20 @@ class FastQuicConnection(QuicConnection):
         return self._run_ends(index, valid, now)
 
     def _run_ends(self, index: int, valid: bool, now: float) -> int:
-        """Restart the idle timer if a packet was good (RFC 9000, 10.1); gives the index back."""
+        """Restart the idle timer if a packet was good (RFC 9000, 10.1); return the index."""
         if valid and self._state is _CONNECTED:
             self._close_at = now + self._idle_timeout()
             self._ack_eliciting_sent_since_receipt = False
         return index
 
     def _is_own_cid(self, cid: bytes) -> bool:
-        """Whether a client is addressed by another of its ids; on a server it is a migration."""
+        """Return whether a client is addressed by another of its ids; on a server, migration."""
         return self._is_client and any(each.cid == cid for each in self._host_cids)
 
     # Received frames
 
     def _receive_payload(self, payload: bytes, cid: bytes, now: float) -> bool:
-        """Handle the frames of a packet; whether it is ack-eliciting."""
+        """Process the frames of a packet; return whether it is ack-eliciting."""
         position = 0
         end = len(payload)
         eliciting = False
@@ -888,7 +890,7 @@ class FastQuicConnection(QuicConnection):
         return eliciting
 
     def _parent_payload(self, payload: bytes, cid: bytes, now: float) -> bool:
-        """Let the parent handle frames; whether they are ack-eliciting."""
+        """Let the parent process frames; return whether they are ack-eliciting."""
         self._parent_was_here = True
         context = QuicReceiveContext(
             epoch=Epoch.ONE_RTT,
@@ -903,7 +905,7 @@ class FastQuicConnection(QuicConnection):
     def _receive_stream(  # noqa: PLR0915 - no calls: run for every frame
         self, payload: bytes, position: int, end: int
     ) -> int:
-        """A STREAM frame (RFC 9000, 19.8); where the next frame begins."""
+        """Process a STREAM frame (RFC 9000, 19.8); return where the next frame begins."""
         kind = payload[position]
         stream_id = payload[position + 1]
         position += 2
@@ -986,7 +988,7 @@ class FastQuicConnection(QuicConnection):
         return stop
 
     def _stream_of_peer(self, kind: int, stream_id: int) -> QuicStream | None:
-        """The peer's new stream; None if it is one that is over."""
+        """Return the peer's new stream; None if the stream has ended before."""
         self._assert_stream_can_receive(kind, stream_id)
         stream = self._next_of_peer(stream_id)
         if stream is not None:
@@ -997,7 +999,7 @@ class FastQuicConnection(QuicConnection):
             return None
 
     def _receive_ack(self, payload: bytes, position: int, end: int, now: float) -> int:
-        """An ACK frame (RFC 9000, 19.3); where the next frame begins."""
+        """Process an ACK frame (RFC 9000, 19.3); return where the next frame begins."""
         last, position = _varint(payload, position)
         delay, position = _varint(payload, position)
         count, position = _varint(payload, position)
@@ -1026,7 +1028,7 @@ class FastQuicConnection(QuicConnection):
         return position
 
     def _receive_datagram_frame(self, payload: bytes, position: int, end: int) -> int:
-        """A DATAGRAM frame (RFC 9221, 4); where the next frame begins."""
+        """Process a DATAGRAM frame (RFC 9221, 4); return where the next frame begins."""
         start = position + 1
         stop = end
         begin = start
@@ -1046,7 +1048,10 @@ class FastQuicConnection(QuicConnection):
         return stop
 
     def _receive_credit(self, payload: bytes, position: int) -> int:
-        """MAX_DATA or MAX_STREAM_DATA (RFC 9000, 19.9, 19.10); where the next frame begins."""
+        """Process MAX_DATA or MAX_STREAM_DATA (RFC 9000, 19.9, 19.10).
+
+        Returns where the next frame begins.
+        """
         if payload[position] == 0x10:
             value, position = _varint(payload, position + 1)
             if value > self._remote_max_data:
@@ -1066,12 +1071,12 @@ class FastQuicConnection(QuicConnection):
 
 @lru_cache(maxsize=64)
 def _datagram_header(size: int) -> bytes:
-    """Type and length of a DATAGRAM frame; an application sends few sizes, again and again."""
+    """Return type and length of a DATAGRAM frame; cached, because sizes repeat."""
     return b"\x31" + encode_varint(size)
 
 
 def _varint(payload: bytes, position: int) -> tuple[int, int]:
-    """An integer and where it ends; IndexError if it is cut short."""
+    """Return an integer and where it ends; raises IndexError if it is cut short."""
     value = payload[position]
     if value < 0x40:
         return value, position + 1
@@ -1079,7 +1084,7 @@ def _varint(payload: bytes, position: int) -> tuple[int, int]:
 
 
 def _long_varint(payload: bytes, position: int) -> tuple[int, int]:
-    """An integer of more than one byte whose first byte is before ``position``."""
+    """Return an integer of more than one byte whose first byte is before ``position``."""
     value = payload[position - 1]
     if value < 0x80:
         return (value & 0x3F) << 8 | payload[position], position + 1

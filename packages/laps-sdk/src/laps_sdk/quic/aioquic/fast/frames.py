@@ -1,16 +1,16 @@
-"""What the fast path's packets are made of: frames, integers, and the record of a sent packet.
+"""The parts of the fast path's packets: frames, integers, and the record of a sent packet.
 
 :class:`FrameCollector` replaces ``QuicPacketBuilder.start_frame``. The methods ``_write_..._frame``
 of ``QuicConnection`` ask a builder for a buffer, write a frame and leave a delivery handler. The
-collector answers them like the builder does, hands out a small buffer of its own and keeps the
-bytes. So aioquic writes all rare frames (limits, resets, STOP_SENDING, ACKs with many ranges), and
-overrides of these methods take effect.
+collector answers like the builder, hands out a small buffer of its own and keeps the bytes. So
+aioquic writes all rare frames (limits, resets, STOP_SENDING, ACKs with many ranges), and overrides
+of these methods take effect.
 
-:class:`SentPacket` is the record of a sent packet that loss recovery keeps: the fields of
+:class:`SentPacket` is the record of a sent packet for loss recovery: the fields of
 ``QuicSentPacket`` without the dataclass, because one is created for every packet.
 
-:func:`encode_varint` writes QUIC's variable-length integers (RFC 9000, 16). aioquic writes them
-into a ``Buffer``; the fast path joins frames from parts, for which ``bytes`` objects are cheaper.
+:func:`encode_varint` encodes QUIC's variable-length integers (RFC 9000, 16). aioquic writes them
+into a ``Buffer``. The fast path joins frames from parts, for which ``bytes`` objects are cheaper.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from aioquic.tls import Epoch
 __all__ = ["FrameCollector", "Handler", "SentPacket", "encode_varint"]
 
 Handler = tuple[Callable[..., None], Sequence[Any]]
-"""What to call with the fate of a packet, and with which further arguments."""
+"""The function to call with the fate of a packet, and its further arguments."""
 
 
 class SentPacket:
-    """What loss recovery knows of a packet: a ``QuicSentPacket`` of the 1-RTT space."""
+    """The record of a packet for loss recovery: a ``QuicSentPacket`` of the 1-RTT space."""
 
     __slots__ = (
         "delivery_handlers",
@@ -68,7 +68,7 @@ class SentPacket:
 
 
 class FrameCollector:
-    """Stands in for ``QuicPacketBuilder`` while one packet is filled."""
+    """Replaces ``QuicPacketBuilder`` while one packet is filled."""
 
     __slots__ = (
         "_buffer",
@@ -87,7 +87,7 @@ class FrameCollector:
         self.begin(0, 0, 0)
 
     def begin(self, packet_number: int, room: int, room_any: int) -> None:
-        """A new packet: bytes left for frames that count as in flight, and for any frame."""
+        """Begin a packet with this room for in-flight frames, and for any frame."""
         self.packet_number = packet_number
         self.room = room
         self._room_any = room_any
@@ -97,7 +97,7 @@ class FrameCollector:
 
     @property
     def remaining_buffer_space(self) -> int:
-        """Bytes left in the packet, less what is written of the frame being made."""
+        """Bytes left in the packet, less the bytes of the unfinished frame."""
         return self._room_any - self._buffer.tell()
 
     @property
@@ -112,7 +112,7 @@ class FrameCollector:
         handler: Callable[..., None] | None = None,
         handler_args: Sequence[Any] = (),
     ) -> Buffer:
-        """Begin a frame after taking the one before; raises as the builder does if it is full."""
+        """Begin a frame after keeping the last one; raises like the builder if it is full."""
         self.take()
         eliciting = frame_type not in NON_ACK_ELICITING_FRAME_TYPES
         if self._room_any < capacity or (eliciting and self.room < capacity):
@@ -125,7 +125,7 @@ class FrameCollector:
         return self._buffer
 
     def take(self) -> None:
-        """Keep what was written since the last call."""
+        """Keep the bytes written since the last call."""
         size = self._buffer.tell()
         if size:
             self.parts.append(self._buffer.data)
@@ -143,7 +143,7 @@ _U64 = struct.Struct(">Q").pack
 
 
 def encode_varint(value: int) -> bytes:
-    """The shortest form of an integer below 2**62."""
+    """Return the shortest encoding of an integer below 2**62."""
     if value < 0x40:
         return _VARINT_1[value]
     if value < 0x4000:

@@ -1,9 +1,10 @@
 """Packet protection for many packets at once, with the keys of aioquic's ``CryptoContext``.
 
-Takes over ``CryptoContext.encrypt_packet`` / ``decrypt_packet``, ``AEAD`` and ``HeaderProtection``
-for short headers. aioquic calls AES-ECB once a packet and copies each packet three times to mask
-two or three bytes of it. Here the samples of a burst are joined and masked by one call: ECB has no
-state between blocks, so block ``i`` of the result is the mask of packet ``i`` (RFC 9001, 5.4.3).
+The module replaces ``CryptoContext.encrypt_packet`` and ``decrypt_packet``, ``AEAD`` and
+``HeaderProtection`` for short headers. aioquic calls AES-ECB once a packet and copies each packet
+three times to mask two or three bytes of it. Here one call masks the joined samples of a burst. ECB
+has no state between blocks, so block ``i`` of the result is the mask of packet ``i``
+(RFC 9001, 5.4.3).
 
 ::
 
@@ -12,8 +13,8 @@ state between blocks, so block ``i`` of the result is the mask of packet ``i`` (
     2 bytes  packet number, low bits (as aioquic: always two)
     ...      AES-GCM of the payload, 16 bytes of tag; the sample is bytes 2 to 17 of it
 
-Safe because the cipher objects are those that aioquic made and uses: a key update replaces
-``CryptoContext.aead``, which :meth:`Sealer.is_for` and :meth:`Opener.is_for` notice.
+The cipher objects are those that aioquic made and uses. A key update replaces
+``CryptoContext.aead``, which :meth:`Sealer.is_for` and :meth:`Opener.is_for` detect.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ from aioquic.tls import CipherSuite
 __all__ = ["AES_SUITES", "TAG_SIZE", "Opener", "Sealer", "short_header"]
 
 AES_SUITES = frozenset({CipherSuite.AES_128_GCM_SHA256, CipherSuite.AES_256_GCM_SHA384})
-"""What is handled here; with ChaCha20 a mask depends on a nonce a packet, so aioquic does it."""
+"""The supported suites. With ChaCha20 a mask needs a nonce per packet, so aioquic handles it."""
 
 TAG_SIZE = 16
 
 _MASKS = struct.Struct(">BH13x")
-"""Of each 16-byte mask: the byte for the first byte, the two for the packet number."""
+"""The parts of each 16-byte mask: one byte for the first byte, two for the packet number."""
 
 _HEADERS: dict[int, struct.Struct] = {}
 
 
 def short_header(cid_length: int) -> struct.Struct:
-    """First byte, connection id, packet number."""
+    """Return first byte, connection id and packet number."""
     found = _HEADERS.get(cid_length)
     if found is None:
         found = _HEADERS[cid_length] = struct.Struct(f">B{cid_length}sH")
@@ -47,7 +48,7 @@ def short_header(cid_length: int) -> struct.Struct:
 
 
 class _Keys:
-    """One direction's cipher objects, taken out of a context whose keys are set."""
+    """The cipher objects of one direction, from a context whose keys are set."""
 
     __slots__ = ("_source", "iv", "mask")
 
@@ -58,7 +59,7 @@ class _Keys:
         self.mask: Callable[[bytes], bytes] = cast("Any", context.hp)._encryptor.update
 
     def is_for(self, context: CryptoContext) -> bool:
-        """Whether the context still has the keys that this was made from."""
+        """Return whether the context still has the keys of this object."""
         return self._source is context.aead
 
 
@@ -74,7 +75,7 @@ class Sealer(_Keys):
         )._aead.encrypt
 
     def seal(self, first: int, cid: bytes, number: int, payloads: list[bytes]) -> list[bytes]:
-        """Packets ``number``, ``number + 1``, ... with these payloads of at least two bytes."""
+        """Return packets ``number``, ``number + 1``, ... for payloads of two bytes or more."""
         pack = short_header(len(cid)).pack
         encrypt = self._encrypt
         iv = self.iv

@@ -1,16 +1,16 @@
-"""Whether this aioquic looks as the fast path expects, and both classes make the same packets.
+"""Checks that the installed aioquic fits the fast path, and that both make the same packets.
 
-Private names may change in any release, so before the fast path is used:
+Private names may change in any release. So before the fast path is used:
 
 1. The version must be 1.7.*.
-2. Methods that are called or overridden must exist with the parameters that we give them, and
-   objects must have the attributes that we read and write.
+2. Methods that are called or overridden must exist with the parameters that the fast path passes.
+   Objects must have the attributes that it reads and writes.
 3. A known-answer test: a stock and a fast connection with the same keys send the same stream and
-   datagrams; their packets must be equal, byte by byte. Stock and fast peers must read the same
-   from them and answer with equal ACKs, which both senders must take.
+   datagrams. Their packets must be equal, byte by byte. Stock and fast peers must read the same
+   from them and answer with equal ACKs, which both senders must accept.
 
-It takes some milliseconds, once, without a handshake. Whatever is off is told, not raised: the
-caller goes on with the stock class.
+The check takes some milliseconds, once, without a handshake. It returns a fault and does not raise:
+the caller then uses the stock class.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = ["ADDRESSES", "fault", "prepared"]
 _Kind = TypeVar("_Kind", bound=QuicConnection)
 
 ADDRESSES = {True: ("192.0.2.1", 1), False: ("192.0.2.2", 2)}
-"""Where a client and a server are."""
+"""The addresses of a client and a server."""
 
 _IDS = {True: b"client-0", False: b"server-0"}
 _LIMIT = 1 << 20
@@ -138,7 +138,7 @@ RECEIVER = "_buffer _buffer_start _final_size _stream_id highest_offset is_finis
 
 
 def fault() -> str:
-    """What is wrong with this aioquic, "" if nothing is."""
+    """Return what is wrong with the installed aioquic; "" if nothing is."""
     version = getattr(aioquic, "__version__", "unknown")
     if not version.startswith(VERSIONS):
         return f"aioquic {version} is installed, the fast path knows {VERSIONS}*"
@@ -211,7 +211,7 @@ def _missing_attributes() -> Iterator[str]:
 
 
 def _wrong_answers(suite: CipherSuite) -> Iterator[str]:
-    """Both classes in both roles, with equal keys: equal packets, equal events."""
+    """Yield how packets or events of the two classes differ, in both roles."""
     now = 1000.0
     data = bytes(range(256)) * 20
     senders: list[QuicConnection] = [
@@ -225,7 +225,7 @@ def _wrong_answers(suite: CipherSuite) -> Iterator[str]:
     for sender in senders:
         sender.send_datagram_frame(b"datagram")
         sender.send_stream_data(2, data, end_stream=True)
-    sent = _differing([sender.datagrams_to_send(now=now) for sender in senders])
+    sent = _common([sender.datagrams_to_send(now=now) for sender in senders])
     if sent is None:
         yield f"{suite.name}: packets differ from those of the stock class"
         return
@@ -241,7 +241,7 @@ def _wrong_answers(suite: CipherSuite) -> Iterator[str]:
         if got != expected:
             yield f"{suite.name}: {type(receiver).__name__} did not read what was sent"
     now += 0.1
-    answers = _differing([receiver.datagrams_to_send(now=now) for receiver in receivers])
+    answers = _common([receiver.datagrams_to_send(now=now) for receiver in receivers])
     if answers is None:
         yield f"{suite.name}: acknowledgements differ from those of the stock class"
         return
@@ -253,8 +253,8 @@ def _wrong_answers(suite: CipherSuite) -> Iterator[str]:
             yield f"{suite.name}: {type(sender).__name__} did not take the acknowledgements"
 
 
-def _differing(both: list[list[Any]]) -> list[Any] | None:
-    """What both gave, None if it is not the same or nothing."""
+def _common(both: list[list[Any]]) -> list[Any] | None:
+    """Return the equal result of both classes; None if they differ or have none."""
     return both[0] if both[0] == both[1] and both[0] else None
 
 

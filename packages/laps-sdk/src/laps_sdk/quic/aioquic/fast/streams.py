@@ -1,18 +1,18 @@
-"""Halves of streams that say when they have something to do.
+"""Halves of streams that mark their stream as ready when there is something to send.
 
-Takes over ``QuicStreamSender`` and ``QuicStreamReceiver`` by subclassing them. aioquic asks every
-open stream for every packet whether it has data, a reset, a new limit, or is finished; the cost of
-a packet grows with the number of streams. Here each change that could give a stream something to
-do puts its id into the connection's queue of busy streams, which is all that sending looks at.
+The classes derive from ``QuicStreamSender`` and ``QuicStreamReceiver``. For every packet, aioquic
+asks every open stream for data, a reset, a new limit or its end, so that a packet costs more the
+more streams are open. Here, each change that may give a stream something to send puts its id into
+the connection's queue of ready streams. Sending looks at that queue only.
 
-An id in the queue is a hint: sending looks at the stream and may find nothing (its data went out
-in a packet of the parent class). So a hint too many costs little, and every change below is one
-that aioquic's own code makes through these methods, so none is missing.
+An id in the queue is a hint: the stream may have nothing to send, because its data left in a packet
+of the parent class. Such a hint costs little. No hint is missing, because aioquic makes all changes
+through these methods.
 
-The second purpose: in the common case (in order, nothing lost) ranges are extended at one end,
-for which the general ``RangeSet`` methods are long.
+The classes also extend ranges at one end in the common case (in order, nothing lost), for which the
+general methods of ``RangeSet`` are slow.
 
-Halves hold the queue and the id but not the stream: no reference cycle, nothing for the collector.
+A half holds the queue and the id but not the stream, so that there is no reference cycle.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 __all__ = ["FastReceiver", "FastSender", "FastStream", "Ready", "adopt", "ranges_of"]
 
 Ready = OrderedDict[int, None]
-"""Ids of streams that may have something to do, in the order of service."""
+"""Ids of streams that may have something to send, in the order of service."""
 
 ranges_of = cast("Callable[[RangeSet], list[range]]", attrgetter("_RangeSet__ranges"))
-"""The list in a ``RangeSet``; it is changed in place, never replaced."""
+"""Returns the list in a ``RangeSet``, which changes in place and is never replaced."""
 
 _ACKED = QuicDeliveryState.ACKED
 
@@ -56,7 +56,7 @@ class FastSender(QuicStreamSender):
     """The stream's id as a varint."""
 
     def write(self, data: bytes, end_stream: bool = False) -> None:
-        """Append to the buffer; as the parent does, with the last pending range extended."""
+        """Append to the buffer like the parent; extend the last pending range if possible."""
         if self._buffer_fin is not None or self._reset_error_code is not None or not data:
             super().write(data, end_stream)
         else:
@@ -76,14 +76,14 @@ class FastSender(QuicStreamSender):
         self.ready[cast("int", self._stream_id)] = None
 
     def reset(self, error_code: int) -> None:
-        """Give up sending; RESET_STREAM is due."""
+        """Reset the stream and mark it as ready for RESET_STREAM."""
         super().reset(error_code)
         self.ready[cast("int", self._stream_id)] = None
 
     def on_data_delivery(
         self, delivery: QuicDeliveryState, start: int, stop: int, fin: bool
     ) -> None:
-        """A packet with data was acknowledged or lost."""
+        """Record that a packet with data was acknowledged or lost."""
         if (
             delivery is _ACKED
             and start == self._buffer_start
@@ -104,7 +104,7 @@ class FastSender(QuicStreamSender):
             self.ready[cast("int", self._stream_id)] = None
 
     def on_reset_delivery(self, delivery: QuicDeliveryState) -> None:
-        """RESET_STREAM was acknowledged (the stream may be finished) or lost (it is due again)."""
+        """Record that RESET_STREAM was acknowledged, or lost and must be sent again."""
         super().on_reset_delivery(delivery)
         self.ready[cast("int", self._stream_id)] = None
 
@@ -115,31 +115,31 @@ class FastReceiver(QuicStreamReceiver):
     ready: Ready
 
     def handle_frame(self, frame: QuicStreamFrame) -> StreamDataReceived | None:
-        """Data arrived: the stream may be finished or need a new limit."""
+        """Process data; the stream may be finished or need a new limit."""
         event = super().handle_frame(frame)
         self.ready[cast("int", self._stream_id)] = None
         return event
 
     def handle_reset(self, *, final_size: int, error_code: int = 0) -> StreamReset | None:
-        """The peer gave up: the stream may be finished."""
+        """Process the peer's reset; the stream may be finished."""
         event = super().handle_reset(final_size=final_size, error_code=error_code)
         self.ready[cast("int", self._stream_id)] = None
         return event
 
     def stop(self, error_code: int = 0) -> None:
-        """STOP_SENDING is due."""
+        """Mark the stream as ready for STOP_SENDING."""
         super().stop(error_code)
         self.ready[cast("int", self._stream_id)] = None
 
     def on_stop_sending_delivery(self, delivery: QuicDeliveryState) -> None:
-        """STOP_SENDING was acknowledged, or lost and is due again."""
+        """Record that STOP_SENDING was acknowledged, or lost and must be sent again."""
         super().on_stop_sending_delivery(delivery)
         if delivery is not _ACKED:
             self.ready[cast("int", self._stream_id)] = None
 
 
 class FastStream(QuicStream):
-    """A stream made with our halves at once."""
+    """A stream whose halves are of our classes from the start."""
 
     def __init__(
         self, stream_id: int, local: int, remote: int, halves: tuple[bool, bool], ready: Ready
@@ -161,7 +161,7 @@ class FastStream(QuicStream):
 
 
 def adopt(stream: QuicStream, ready: Ready) -> None:
-    """Make a stream's halves, just made by aioquic, halves of ours: same state, more methods."""
+    """Change the halves of a new stream of aioquic to our classes, with the same state."""
     sender = stream.sender
     sender.__class__ = FastSender
     fast = cast("FastSender", sender)
