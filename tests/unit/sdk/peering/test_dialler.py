@@ -33,7 +33,7 @@ class Rig:
 
     def __init__(self, **more: Any) -> None:
         self.now = 100.0
-        self.dialler = Dialler(random.Random(1), **more)
+        self.dialler = Dialler(random.Random(1).random, **more)
         self.sessions = 0
 
     def contacts(self, *contacts: Contact | str) -> None:
@@ -162,7 +162,7 @@ def test_two_relays_do_not_come_back_together() -> None:
     delays = []
     for seed in (1, 2):
         rig = Rig()
-        rig.dialler = Dialler(random.Random(seed))
+        rig.dialler = Dialler(random.Random(seed).random)
         rig.contacts("a")
         rig.dialler.failed(rig.now, rig.one().number, "")
         delays.append(rig.wait())
@@ -653,7 +653,7 @@ def test_stubs_are_no_nodes() -> None:
 def test_in_the_end_everything_is_connected(seed: int, fate: list[int]) -> None:
     """Whatever happens first, a network that works again is connected in bounded time."""
     rig = Rig()
-    rig.dialler = Dialler(random.Random(seed))
+    rig.dialler = Dialler(random.Random(seed).random)
     rig.contacts(Contact(address="a", parallel=2), "b")
     rig.dialler.wish(rig.now, N30, ("c", "d"))
     where = {"a": N20, "b": NodeId(40), "c": N30, "d": N30}

@@ -24,11 +24,11 @@ one is up: data goes on meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, unique
 from types import MappingProxyType
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from laps_sdk.peering.events import Dial, PeerDown, PeerEvent, PeerRefused, PeerUp
 from laps_sdk.timers import Timers
@@ -46,7 +46,6 @@ __all__ = [
     "DialRow",
     "Dialler",
     "Phase",
-    "RandomSource",
     "Slot",
     "Target",
 ]
@@ -77,13 +76,6 @@ STABLE: Final = 10.0
 """A session that lived so long forgives the failures before it, in seconds."""
 CONTROL_GRACE: Final = 1.0
 """How long whoever had dialled the lost control connection has for dialling it again."""
-
-
-class RandomSource(Protocol):
-    """``random.Random``, as far as it is needed."""
-
-    def random(self) -> float:
-        """At least 0, less than 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,11 +315,12 @@ class Dialler:
 
     def __init__(
         self,
-        random: RandomSource,
+        random: Callable[[], float],
         *,
         relay_type: RelayType = RelayType.EDGE,
         own_contacts: Iterable[str] = (),
     ) -> None:
+        """``random`` returns numbers from 0 up to, but not including, 1."""
         self._random = random
         self._slots: dict[int, Slot] = {}
         self._timers: Timers[int] = Timers()
@@ -725,5 +718,5 @@ class Dialler:
         The delay is drawn from the upper half of what the failures so far deserve.
         """
         most = MOST_DELAY if rarely else min(MOST_DELAY, 2 * LEAST_DELAY * 2 ** min(failures, 16))
-        drawn = most * (0.5 + 0.5 * self._random.random())
+        drawn = most * (0.5 + 0.5 * self._random())
         return max(drawn, min(least, MOST_RETRY_AFTER))

@@ -9,25 +9,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from laps_sdk.forwarding.interfaces import OutStream, PeerEgress
-from laps_sdk.peering.events import Dial
-from laps_sdk.peering.rendezvous import mixed
+from laps_sdk.peering.events import Dial, PeerUp
+from laps_sdk.peering.peers import Peers
+from laps_wire.errors import EncodeError, StateError
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2 import Bases, NodeInfo, RelayType
+from laps_wire.peering.laps2 import Bases, NodeInfo, RelayType, SubscribeResponse
+from laps_wire.peering.laps2.information import SubscribeIdentity
 from laps_wire.peering.session import Event
 
-__all__ = ["PRE_HANDSHAKE_BYTES", "Chunk", "ForeignPeer", "Link", "Links", "PreHandshakeData"]
+__all__ = [
+    "MAX_RECENT",
+    "PRE_HANDSHAKE_BYTES",
+    "Chunk",
+    "ForeignPeer",
+    "ForeignPeerFactory",
+    "ForeignPeerWire",
+    "Link",
+    "Links",
+    "PreHandshakeData",
+    "ResponseReplay",
+    "mixed",
+    "send_split",
+]
 
 NO_BASES: Final = Bases(0)
 _MIX: Final = 0x9E37_79B9_7F4A_7C15
+_M64: Final = 0xFFFF_FFFF_FFFF_FFFF
 PRE_HANDSHAKE_BYTES: Final = 65_536
 """For one connection: whoever is there has proved nothing yet."""
 _CHUNK_COST: Final = 256
 """What a chunk counts besides its bytes: empty ones need memory, too."""
+MAX_RECENT: Final = 1_024
+"""Responses that are remembered for one session."""
+
+_Question: TypeAlias = tuple[SubscribeIdentity, NodeId]
 
 
 class Chunk(NamedTuple):
@@ -235,3 +256,119 @@ class Links:
             return found[0] if found else None
         found = [session for session in found if session in used] or found
         return max(found, key=lambda session: (mixed(key ^ session * _MIX), session))
+
+
+def mixed(value: int) -> int:
+    """Spread the bits of a number over 64 bits."""
+    value &= _M64
+    value = (value ^ value >> 30) * 0xBF58_476D_1CE4_E5B9 & _M64
+    value = (value ^ value >> 27) * 0x94D0_49BB_1331_11EB & _M64
+    return value ^ value >> 31
+
+
+class ForeignPeerWire:
+    """The peering session of a guest, for its commands."""
+
+    __slots__ = ("_peers", "session")
+
+    def __init__(self, peers: Peers, session: int) -> None:
+        self._peers = peers
+        self.session = session
+
+    def send(self, now: float, message: Any) -> None:
+        """Send information; nothing if the session is about to end."""
+        self._peers.send(now, self.session, message)
+
+    def advertise_sns(self, now: float, targets: tuple[NodeId, ...]) -> int | None:
+        """Make a subscriber node set; gives its id, None if there can be none."""
+        if self._peers.up(self.session) is None:
+            return None
+        try:
+            return self._peers.wire(self.session).advertise_sns(now, targets)
+        except StateError:
+            return None
+
+    def update_sns(self, now: float, sns_id: int, targets: tuple[NodeId, ...]) -> None:
+        """Change one in place."""
+        if self._peers.up(self.session) is not None:
+            with suppress(StateError):  # too large: those who come are not served
+                self._peers.wire(self.session).update_sns(now, sns_id, targets)
+
+    def withdraw_sns(self, now: float, sns_id: int) -> None:
+        """End one."""
+        if self._peers.up(self.session) is not None:
+            self._peers.wire(self.session).withdraw_sns(now, sns_id)
+
+    def close(self, now: float, code: int = 0, reason: str = "") -> None:
+        """End the session."""
+        self._peers.close(now, self.session, code, reason)
+
+
+ForeignPeerFactory: TypeAlias = Callable[[float, Link, PeerUp, ForeignPeerWire], ForeignPeer | None]
+"""Makes the foreign peer of a session (Stub, parent, C++ relay); None: a relay of the network."""
+
+
+def send_split(
+    send: Callable[[Any], object],
+    make: Callable[[tuple[Any, ...]], Any],
+    entries: Sequence[Any],
+    most: int,
+) -> int:
+    """Send entries in as few messages as they fit; how many entries fit in none of them."""
+    lost = 0
+    todo = [tuple(entries[at : at + most]) for at in range(0, len(entries), most)]
+    todo.reverse()
+    while todo:
+        part = todo.pop()
+        try:
+            send(make(part))
+        except EncodeError:
+            if len(part) == 1:
+                lost += 1
+            else:
+                half = len(part) // 2
+                todo += (part[half:], part[:half])
+    return lost
+
+
+class ResponseReplay:
+    """What was sent to each session lately: a move of its control stream may have lost it.
+
+    Of what one relay answered to one subscribe the last is kept: who got the others, too, must not
+    be told once more what is over.
+    """
+
+    __slots__ = ("_hold", "_sent")
+
+    def __init__(self, hold: float) -> None:
+        """``hold`` in seconds; 0: without an end."""
+        self._hold = hold
+        self._sent: dict[int, dict[_Question, tuple[float, SubscribeResponse]]] = {}
+
+    def sent(self, now: float, session: int, response: SubscribeResponse) -> None:
+        """A response was sent."""
+        sent = self._sent.setdefault(session, {})
+        question = response.identity, response.responder
+        sent.pop(question, None)
+        sent[question] = now, response
+        self._trim(now, sent)
+
+    def again(self, now: float, session: int) -> list[SubscribeResponse]:
+        """Those of the last hold time, in the order in which they were sent."""
+        sent = self._sent.get(session)
+        if sent is None:
+            return []
+        self._trim(now, sent)
+        return [response for _, response in sent.values()]
+
+    def forget(self, session: int) -> None:
+        """The session has ended."""
+        self._sent.pop(session, None)
+
+    def _trim(self, now: float, sent: dict[_Question, tuple[float, SubscribeResponse]]) -> None:
+        while sent:
+            first = next(iter(sent))
+            old = self._hold and sent[first][0] < now - self._hold
+            if not old and len(sent) <= MAX_RECENT:
+                break
+            del sent[first]

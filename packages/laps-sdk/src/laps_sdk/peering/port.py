@@ -14,14 +14,14 @@ the one before is in a packet, because that relay reads one message from each ch
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, Protocol, cast
 
 from laps_sdk.errors import StreamLimitError
 from laps_sdk.forwarding.interfaces import OutStream as PlaneStream
+from laps_sdk.forwarding.interfaces import PeerEgress
 from laps_sdk.peering.events import Dial
-from laps_sdk.peering.shell import PeerRelay
 from laps_sdk.quic.base import Connection, ConnectionStats, OutStream
 from laps_sdk.quic.events import (
     Closed,
@@ -39,7 +39,7 @@ from laps_wire.peering.errors import CloseCode, UnknownKindError
 from laps_wire.peering.session import ConnectionClose, Ending, Role, StreamEnd, Transmit
 from laps_wire.peering.session import StreamData as ControlData
 
-__all__ = ["PeerPort", "PortOwner"]
+__all__ = ["PeerPort", "PeerRelay"]
 
 ALONE_RETRY: Final = 0.005
 """Seconds until it is looked again whether a message for the C++ relay has left."""
@@ -57,19 +57,79 @@ LITTLE: Final = 64 * 1024
 """Bytes that may wait on any connection: not worth a thought."""
 
 
-class PortOwner(Protocol):
-    """What a port needs of its server."""
+class PeerRelay(Protocol):
+    """``NetworkRelay`` as whoever carries its bytes sees it, or a fake."""
 
-    relay: PeerRelay
+    # What happens to connections
 
-    def settle(self) -> None:
-        """Carry on what a turn began."""
+    def connection_opened(
+        self,
+        now: float,
+        session: int,
+        egress: PeerEgress,
+        *,
+        role: Role,
+        alpn: str,
+        spki_hash: bytes,
+        dial: Dial | None,
+    ) -> None:
+        """A connection stands."""
 
-    def forget(self, number: int) -> None:
-        """The connection is over."""
+    def control_data(
+        self, now: float, session: int, stream_id: int, data: bytes, fin: bool
+    ) -> None:
+        """Bytes of a bidirectional stream."""
 
-    def call_later(self, delay: float, port: PeerPort) -> None:
-        """Have ``port.send_alone`` called."""
+    def control_reset(self, now: float, session: int, stream_id: int, code: int) -> None:
+        """The peer abandoned its half of one."""
+
+    def control_stopped(self, now: float, session: int, stream_id: int, code: int) -> None:
+        """The peer reads our half of one no more."""
+
+    def data_stream(self, now: float, session: int, stream_id: int, data: bytes, fin: bool) -> None:
+        """Bytes of a unidirectional stream."""
+
+    def data_reset(self, now: float, session: int, stream_id: int, code: int) -> None:
+        """The peer abandoned one."""
+
+    def datagram(self, now: float, session: int, data: bytes) -> None:
+        """A datagram."""
+
+    def out_stream_gone(
+        self, now: float, session: int, stream: PlaneStream, lost: int, *, stopped: bool
+    ) -> None:
+        """An outgoing data stream was dropped by the egress, or stopped by the peer."""
+
+    def connection_closed(self, now: float, session: int, code: int, reason: str) -> None:
+        """The connection is gone."""
+
+    def measured(
+        self, now: float, session: int, srtt_us: int, loss: float, congested: bool
+    ) -> None:
+        """The round trip, the share of packets lost since the last time, and more than it carries.
+
+        ``congested``: for some time now more waits for the peer than the connection takes away.
+        """
+
+    # Polls
+
+    def poll_dirty(self) -> Sequence[int]:
+        """Sessions that may have something to send."""
+
+    def poll_transmit(self, session: int) -> Sequence[Transmit]:
+        """What one wants to send."""
+
+    def poll_dials(self, now: float) -> Sequence[Dial]:
+        """Whom to dial now."""
+
+    def dial_failed(self, now: float, number: int, reason: str) -> None:
+        """A dial has led to nothing."""
+
+    def poll_timeout(self) -> float | None:
+        """When ``handle_timeout`` wants to be called."""
+
+    def handle_timeout(self, now: float) -> None:
+        """The time has come."""
 
 
 class PeerPort:
@@ -79,12 +139,14 @@ class PeerPort:
         "_alone",
         "_alone_bytes",
         "_blocked",
+        "_call_later",
         "_congested",
         "_control",
         "_looks",
-        "_owner",
+        "_on_closed",
         "_relay",
         "_seen",
+        "_settle",
         "_waiting",
         "connection",
         "dial",
@@ -92,13 +154,28 @@ class PeerPort:
     )
 
     def __init__(
-        self, owner: PortOwner, number: int, connection: Connection, dial: Dial | None
+        self,
+        relay: PeerRelay,
+        number: int,
+        connection: Connection,
+        dial: Dial | None,
+        *,
+        settle: Callable[[], None],
+        on_closed: Callable[[int], None],
+        call_later: Callable[[float, Callable[[], None]], object],
     ) -> None:
+        """Make the port of session ``number``.
+
+        The port calls ``settle`` after the events of a turn, ``on_closed`` with its number when the
+        connection has ended, and ``call_later`` like that method of an event loop.
+        """
         self.number = number
         self.connection = connection
         self.dial = dial
-        self._owner = owner
-        self._relay = owner.relay
+        self._relay = relay
+        self._settle = settle
+        self._on_closed = on_closed
+        self._call_later = call_later
         self._control: dict[int, OutStream] = {}
         self._blocked: list[Transmit] = []
         self._alone: deque[tuple[OutStream, bytes]] = deque()
@@ -136,7 +213,7 @@ class PeerPort:
             # The relay closes sessions for faults that it sees; this one it has left to us.
             self.connection.close(error.code, str(error)[:MAX_REASON])
         finally:
-            self._owner.settle()
+            self._settle()
 
     def _handle(self, event: Event) -> None:
         relay, number, now = self._relay, self.number, self.connection.now
@@ -178,7 +255,7 @@ class PeerPort:
                     # QUIC has codes of its own; an idle timeout is an end like any other.
                     code = CloseCode.INTERNAL_ERROR if event.code else CloseCode.NO_ERROR
                 relay.connection_closed(now, number, code, event.reason)
-                self._owner.forget(number)
+                self._on_closed(number)
 
     # To the connection
 
@@ -246,7 +323,7 @@ class PeerPort:
             stream.write(data)
             delay = 0.0
         self._waiting = True
-        self._owner.call_later(delay, self)
+        self._call_later(delay, self.send_alone)
 
     def _stream(self, stream_id: int) -> OutStream:
         connection = self.connection

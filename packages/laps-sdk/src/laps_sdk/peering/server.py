@@ -16,15 +16,15 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from socket import socket
 from typing import Final
 
 from laps_sdk.errors import ConnectError
-from laps_sdk.peering.contacts import ContactError, parse_contact
 from laps_sdk.peering.events import Dial
-from laps_sdk.peering.port import PeerPort
-from laps_sdk.peering.shell import PeerRelay
+from laps_sdk.peering.port import PeerPort, PeerRelay
+from laps_sdk.peering.settings import ContactError, parse_contact
 from laps_sdk.quic.admission import AdmissionLimits
 from laps_sdk.quic.base import Connection, ConnectionLimits, EgressLimits, Handler, IgnoringHandler
 from laps_sdk.quic.endpoint import Backend, Endpoint, open_endpoint
@@ -141,18 +141,24 @@ class PeerServer(TurnServer):
             connection.close(CloseCode.VERSION_MISMATCH, "no peering protocol in common")
             return IgnoringHandler()
         number = next(self._serial)
-        port = self.ports[number] = PeerPort(self, number, connection, dial)
+        port = self.ports[number] = PeerPort(
+            self.relay,
+            number,
+            connection,
+            dial,
+            settle=self.settle,
+            on_closed=self._forget,
+            call_later=self._call_later,
+        )
         port.open()
         return port
 
-    def forget(self, number: int) -> None:
-        """A connection is over."""
+    def _forget(self, number: int) -> None:
         self.ports.pop(number, None)
 
-    def call_later(self, delay: float, port: PeerPort) -> None:
-        """Let a port go on with what had to wait."""
+    def _call_later(self, delay: float, callback: Callable[[], None]) -> None:
         if self._loop is not None:
-            self._loop.call_later(delay, port.send_alone)
+            self._loop.call_later(delay, callback)
 
     # Dialling
 

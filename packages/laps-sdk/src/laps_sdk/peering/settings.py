@@ -5,13 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from laps_wire.errors import LocalError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Feature, RelayType, Settings
 from laps_wire.peering.laps2.limits import MAX_MESSAGE_BYTES, MIN_MESSAGE_BYTES
 from laps_wire.peering.session import Role
 
-__all__ = ["Identity", "PeeringSettings", "features_of", "settings_of"]
+__all__ = [
+    "PEER_PORT",
+    "ContactError",
+    "Identity",
+    "PeeringSettings",
+    "features_of",
+    "parse_contact",
+    "settings_of",
+    "show_contact",
+]
 
+PEER_PORT: Final = 33434
+"""The port of a contact that names none (laps-2, 1.2)."""
 _MAX_UNKNOWN_MS: Final = 60_000
 _MAX_HOLD_MS: Final = 86_400_000
 _MAX_BATCH_MS: Final = 10_000
@@ -101,3 +113,47 @@ def features_of(settings: PeeringSettings, role: Role, own: RelayType) -> tuple[
 
 def _milliseconds(seconds: float, most: int) -> int:
     return min(max(round(seconds * 1000), 0), most)
+
+
+class ContactError(LocalError, ValueError):
+    """A text that is no contact."""
+
+
+def parse_contact(text: str) -> tuple[str, int]:
+    """Read ``host``, ``host:port``, ``IPv6`` or ``[IPv6]:port``."""
+    rest = text.strip()
+    if rest.startswith("["):
+        host, closing, after = rest[1:].partition("]")
+        separator, port = after[:1], after[1:]
+        good = bool(closing) and separator in ("", ":")
+    elif rest.count(":") > 1:  # an IPv6 address without brackets has no port
+        host, separator, port, good = rest, "", "", True
+    else:
+        host, separator, port = rest.partition(":")
+        good = True
+    if not separator:
+        number = PEER_PORT
+    elif port.isascii() and port.isdigit() and len(port) <= 5:
+        number = int(port)
+    else:
+        number = 0
+    if not good or not _can_be_a_name(host) or not 0 < number <= 65535:
+        raise ContactError(
+            f"{text[:80]!a} is no contact: host, host:port or [IPv6]:port with a port of 1 to 65535"
+        )
+    return host, number
+
+
+def _can_be_a_name(host: str) -> bool:
+    """Whether the host is an address, or a name that somebody can have."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return bool(host) and not any(c.isspace() for c in host)
+
+
+def show_contact(address: tuple[str, int]) -> str:
+    """A contact that :func:`parse_contact` reads as this address."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -39,8 +39,7 @@ from laps_sdk.edge.settings import EdgeSettings, SessionInfo
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_sdk.forwarding.plane import Plane
 from laps_sdk.peering.events import PeerUp
-from laps_sdk.peering.foreign_peers import ForeignPeerWire
-from laps_sdk.peering.links import ForeignPeer, Link
+from laps_sdk.peering.links import ForeignPeer, ForeignPeerWire, Link
 from laps_sdk.stub.stub_uplink import StubUplink, UplinkParent
 from laps_sdk.timers import earliest
 from laps_sdk.upstream.bodies import DRAFT
