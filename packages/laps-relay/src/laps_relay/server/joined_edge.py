@@ -18,7 +18,7 @@ from typing import Final, Protocol
 from laps_sdk.edge.events import RelayEvent
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.server import EdgeServer
-from laps_sdk.upstream.upstream import EdgeClient
+from laps_sdk.upstream.upstream import Upstream
 
 __all__ = ["UPSTREAM_SESSION", "InMemoryClient", "JoinedEdge", "Upstream"]
 
@@ -30,7 +30,7 @@ class InMemoryClient(Protocol):
     """A client of the Edge in this process: the upstream, a Stub or a C++ relay."""
 
     @property
-    def client(self) -> EdgeClient:
+    def client(self) -> Upstream:
         """The MoQT session."""
 
     def pump(self, now: float) -> bool:
