@@ -30,14 +30,13 @@ from laps_sdk.peering.events import PeerUp
 from laps_sdk.peering.links import ForeignPeer, ForeignPeerWire, Link
 from laps_sdk.upstream.stub_link import StubLimits
 from laps_wire.hashing import KeyedHasher
-from laps_wire.moqt.session.tokens import AuthToken
+from laps_wire.moqt.session import AuthToken
 from laps_wire.moqt.setup import SetupOptions
 from laps_wire.moqt.structures import Token
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import cpp
 from laps_wire.peering.laps2 import RelayType
-from laps_wire.peering.session import CPP_16
-from laps_wire.peering.session.cpp import to_cpp_node
+from laps_wire.peering.session import CPP_16, to_cpp_node
 
 __all__ = ["NetworkEdge"]
 

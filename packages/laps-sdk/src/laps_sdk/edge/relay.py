@@ -82,7 +82,7 @@ from laps_wire.moqt.messages import (
     SubscribeTracks,
     TrackStatus,
 )
-from laps_wire.moqt.session.events import (
+from laps_wire.moqt.session import (
     Event,
     GoawayReceived,
     PublishEnded,
