@@ -34,8 +34,7 @@ from laps_wire.moqt.codepoints import GroupOrder, RequestErrorCode
 from laps_wire.moqt.keyvalue import KeyValues
 from laps_wire.moqt.messages import Fetch
 from laps_wire.moqt.properties import TrackProperties
-from laps_wire.moqt.session.session import Session
-from laps_wire.moqt.session.tokens import AuthToken
+from laps_wire.moqt.session import AuthToken, Session
 from laps_wire.moqt.structures import Location, SubscriptionFilter
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace

@@ -81,7 +81,7 @@ from laps_wire.moqt.messages import (
     SubscribeTracks,
     TrackStatus,
 )
-from laps_wire.moqt.session.events import (
+from laps_wire.moqt.session import (
     Event,
     GoawayReceived,
     PublishEnded,
@@ -91,12 +91,12 @@ from laps_wire.moqt.session.events import (
     RequestRefused,
     RequestRejected,
     RequestsAllowed,
+    Session,
     SetupReceived,
     Terminated,
     UpdateReceived,
     UpdateRejected,
 )
-from laps_wire.moqt.session.session import Session
 from laps_wire.moqt.structures import Location
 from laps_wire.moqt.top_n import offered_top_n
 from laps_wire.moqt.versions import Draft

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from laps_relay.server.epochs import next_epoch
+from laps_relay.server.state_file import next_epoch
 from laps_wire.nodeid import NodeId
 
 NODE = NodeId(0x1_0000_0001)

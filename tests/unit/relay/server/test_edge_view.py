@@ -4,7 +4,7 @@ from ipaddress import IPv4Address
 
 import pytest
 
-from laps_relay.admin.relay_view import reachable
+from laps_relay.server.edge_view import reachable
 
 
 @pytest.mark.parametrize(

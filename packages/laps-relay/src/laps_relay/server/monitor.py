@@ -12,11 +12,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
-from laps_relay.admin.relay_view import EdgeView
 from laps_relay.network.events import NetworkEvent
-from laps_relay.server.recording import Recording
+from laps_relay.server.edge_view import EdgeView
+from laps_relay.server.member import NetworkMember
+from laps_relay.server.traffic_recorder import TrafficRecorder
 from laps_relay.telemetry.events import Observer
 from laps_relay.telemetry.logs import Logger
 from laps_relay.telemetry.metrics import Metrics
@@ -34,14 +34,10 @@ from laps_sdk.forwarding.plane import Plane
 from laps_sdk.quic.base import Connection
 from laps_wire.telemetry import PolicyApplied, TypeChange
 
-if TYPE_CHECKING:
-    from laps_relay.server.network_part import NetworkPart
-    from laps_relay.server.stub_part import StubPart
-
-__all__ = ["Watching"]
+__all__ = ["RelayMonitor"]
 
 
-class Watching:
+class RelayMonitor:
     """Observes one relay."""
 
     def __init__(
@@ -54,7 +50,7 @@ class Watching:
         *,
         server: EdgeServer,
         view: EdgeView,
-        network: Callable[[], NetworkPart | StubPart | None],
+        network: Callable[[], NetworkMember | None],
     ) -> None:
         """``network`` gives the relay's part in it, as it is at that moment."""
         self._logger = logger
@@ -72,7 +68,7 @@ class Watching:
         self._sampler = Sampler(view.sample, metrics, telemetry)
         self._network_observer = NetworkObserver(logger, names, metrics, telemetry)
         self._network_sampler = NetworkSampler(metrics, telemetry)
-        self._recording: Recording | None = None
+        self._recorder: TrafficRecorder | None = None
         self._desk: PlaybackReports | None = None
 
     # Life
@@ -81,7 +77,7 @@ class Watching:
         """Write what the planes count and players say, if telemetry is written."""
         self._desk = desk
         if self._telemetry is not None:
-            self._recording = Recording(
+            self._recorder = TrafficRecorder(
                 self._telemetry,
                 relay,
                 plane,
@@ -97,11 +93,11 @@ class Watching:
         if self._telemetry is not None:
             self._telemetry.start()
 
-    def attend(self, network: NetworkPart | StubPart) -> None:
+    def attend(self, network: NetworkMember) -> None:
         """The relay belongs to a network from now on."""
         self._network_sampler = NetworkSampler(self._metrics, self._telemetry)
-        if self._recording is not None:
-            self._recording.attend(network)
+        if self._recorder is not None:
+            self._recorder.attend(network)
 
     def left(self) -> None:
         """It does not any more: what waited is written."""
@@ -109,8 +105,8 @@ class Watching:
 
     def record_last(self) -> None:
         """Sessions have ended: write what they carried."""
-        if self._recording is not None:
-            self._recording.record_last()
+        if self._recorder is not None:
+            self._recorder.record_last()
 
     async def stop(self) -> None:
         """Write what is left."""
@@ -168,8 +164,8 @@ class Watching:
     async def beat(self, interval: float) -> None:
         """What is written every ``interval`` seconds."""
         await self.sample()
-        if self._recording is not None:
-            await self._recording.report(interval)
+        if self._recorder is not None:
+            await self._recorder.report(interval)
         self.tell_losses()
 
     async def sample(self, *, telemetry: bool = True) -> None:
@@ -184,8 +180,8 @@ class Watching:
                 self._network_observer.settle(network.now)
             if self._desk is not None:
                 self._metrics.reports_taken.inc(self._desk.take_count())
-            if telemetry and self._recording is not None:
-                await self._recording.record(sample.connections)
+            if telemetry and self._recorder is not None:
+                await self._recorder.record(sample.connections)
 
     def tell_losses(self) -> None:
         """Say once for each time that telemetry or traces were lost."""

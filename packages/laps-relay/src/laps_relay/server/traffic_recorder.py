@@ -6,14 +6,14 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from laps_relay.server.member import NetworkMember
 from laps_relay.telemetry.clients import Reports, cache_stat, player_report
-from laps_relay.telemetry.deliveries import delivery
 from laps_relay.telemetry.names import Names
 from laps_relay.telemetry.network_records import hash_text
 from laps_relay.telemetry.telemetry import TelemetryWriter
-from laps_relay.telemetry.traffic import NodeOf, Way, Ways
+from laps_relay.telemetry.traffic import NodeOf, Way, Ways, delivery
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.reports import PlaybackReports
 from laps_sdk.forwarding.plane import Plane
@@ -24,11 +24,7 @@ from laps_wire.names import FullTrackName
 from laps_wire.reports import Playback, playback_of
 from laps_wire.telemetry import ClientReport, DeliverySample
 
-if TYPE_CHECKING:
-    from laps_relay.server.network_part import NetworkPart
-    from laps_relay.server.stub_part import StubPart
-
-__all__ = ["Recording"]
+__all__ = ["TrafficRecorder"]
 
 _PART: Final = 250
 """Tracks that are read in one turn of the loop: a millisecond or two."""
@@ -36,7 +32,7 @@ _BREATH: Final = 0.05
 """Seconds that the writer gets when much waits for it."""
 
 
-class Recording:
+class TrafficRecorder:
     """Writes the sums of both planes."""
 
     def __init__(
@@ -45,7 +41,7 @@ class Recording:
         relay: EdgeRelay,
         plane: Plane,
         names: Names,
-        network: Callable[[], NetworkPart | StubPart | None],
+        network: Callable[[], NetworkMember | None],
         clock: Callable[[], float],
         *,
         one_in: int = 0,
@@ -77,7 +73,7 @@ class Recording:
             self._samples = Samples(one_in, lambda name: int(self._text(name), 16))
             plane.time_objects(self._samples)
 
-    def attend(self, network: NetworkPart | StubPart) -> None:
+    def attend(self, network: NetworkMember) -> None:
         """The relay belongs to a network from now on."""
         network.count_traffic(self._samples)
 
@@ -125,9 +121,9 @@ class Recording:
         window_ms = int((now - before) * 1000)
         network = self._network()
         peer = _nobody if network is None else network.node_of
-        guest = _nobody if network is None else network.guest_of
+        foreign = _nobody if network is None else network.foreign_node_of
         came, sent = ([], []) if network is None else network.take_traffic()
-        bodies = self._deliveries(wall - now, peer, guest)
+        bodies = self._deliveries(wall - now, peer, foreign)
         waits: dict[Way, list[float]] = {}
         for _, body in bodies:
             way = body.track, body.in_peer, body.out_peer
@@ -139,7 +135,7 @@ class Recording:
             sent,
             text=self._text,
             peer=peer,
-            guest=guest,
+            foreign=foreign,
             waits=waits,
         ):
             self._writer.put(record)
@@ -169,14 +165,14 @@ class Recording:
         return Playback(*hashed)
 
     def _deliveries(
-        self, zero: float, peer: NodeOf, guest: NodeOf
+        self, zero: float, peer: NodeOf, foreign: NodeOf
     ) -> list[tuple[float, DeliverySample]]:
         """Objects that were timed, and when they were sent."""
         if self._samples is None:
             return []
         one_in = self._samples.one_in
         found = [
-            (sample.sent, delivery(sample, one_in, zero, peer=peer, guest=guest))
+            (sample.sent, delivery(sample, one_in, zero, peer=peer, foreign=foreign))
             for sample in self._samples.take()
         ]
         return [(sent, body) for sent, body in found if body is not None]

@@ -10,8 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from laps_relay.config import Loaded, RelayConfig
-from laps_relay.server.leaving import Leaving
+from laps_relay.server.client_drain import ClientDrain
 from laps_relay.telemetry.logs import configure
 from testkit.logs import restored_logging
 
@@ -29,6 +28,7 @@ class Peers:
         self.looks = looks
         self.unsent = unsent
         self.told: list[float] = []
+        self.patience = 0.0
 
     def drain(self, seconds: float) -> None:
         self.told.append(seconds)
@@ -46,34 +46,32 @@ class Peers:
         return self.looks >= 0
 
 
-def leave(peers: Peers | None, seconds: float = 20.0, *, hurry: bool = False) -> str:
-    text = io.StringIO()
-    view: Any = SimpleNamespace(
-        draining=False,
-        drain=lambda _: None,
-        send_away=lambda: None,
-        loaded=Loaded(RelayConfig()),
-    )
-    leaving = Leaving(
-        cast("Any", SimpleNamespace(ports={})),
-        view,
+def made(peers: Peers | None, text: io.StringIO) -> ClientDrain:
+    return ClientDrain(
+        cast("Any", SimpleNamespace(ports={}, running=False)),
         lambda: cast("Any", peers),
         configure("json", "info", text),
+        lambda: 5.0,
     )
+
+
+def leave(peers: Peers | None, seconds: float = 20.0, *, hurry: bool = False) -> str:
+    text = io.StringIO()
+    drain = made(peers, text)
     if hurry:
-        leaving.hurry()
-    asyncio.run(leaving.drain(seconds))
+        drain.hurry()
+    asyncio.run(drain.finish(seconds))
     return text.getvalue()
 
 
 @pytest.mark.parametrize("peers", [None, Peers(0)], ids=["alone", "with peers"])
 def test_peers_hear_that_it_stays(peers: Peers | None) -> None:
-    view: Any = SimpleNamespace(loaded=Loaded(RelayConfig()))
-    logger = configure("json", "info", io.StringIO())
-    leaving = Leaving(cast("Any", None), view, lambda: cast("Any", peers), logger)
-    leaving.tell_peers(5.0)
+    drain = made(peers, io.StringIO())
+    assert drain.take_back() == "the relay does not drain"
+    drain.begin()
     assert peers is None or peers.told == [5.0]
-    leaving.keep_peers()
+    assert drain.take_back() is None
+    assert not drain.draining
     assert peers is None or peers.told == []
 
 
@@ -84,7 +82,8 @@ def test_who_has_no_network_and_no_clients_leaves_at_once() -> None:
 def test_it_stays_until_nothing_is_under_way() -> None:
     peers = Peers(3)
     text = leave(peers)
-    assert (peers.looks, peers.told) == (-1, [20.0])
+    assert peers.looks == -1
+    assert peers.told[0] == 20.0
     assert "draining" in text
     assert "everything" not in text
 

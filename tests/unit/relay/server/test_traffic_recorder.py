@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from laps_relay.server.recording import Recording
+from laps_relay.server.traffic_recorder import TrafficRecorder
 from laps_relay.telemetry.names import Names
 from laps_relay.telemetry.telemetry import TelemetrySettings, TelemetryWriter
 from laps_sdk.edge.relay import EdgeRelay
@@ -51,12 +51,12 @@ class Relay:
         return f"/moq?CMCD=sid%3D%22player-{session}%22"
 
 
-def made(path: Path, **options: Any) -> tuple[Net, Writer, Recording]:
+def made(path: Path, **options: Any) -> tuple[Net, Writer, TrafficRecorder]:
     net, writer = Net(), Writer(path)
     relay: Any = Relay()
     edge: EdgeRelay = relay
     clock = lambda: net.now  # noqa: E731 - the clock of the planes
-    recording = Recording(
+    recording = TrafficRecorder(
         *(writer, edge, net.plane, Names(b"key"), lambda: None, clock),
         **{"one_in": 1, "wall": lambda: 5000.0 + net.now, **options},
     )

@@ -15,6 +15,7 @@ from laps_relay.config import Loaded, shown
 from laps_relay.config.mapping import cache_limits
 from laps_relay.server.auth import TokenAuthorizer
 from laps_relay.server.certificates import Certificate
+from laps_relay.server.client_drain import ClientDrain
 from laps_relay.telemetry.metrics import Metrics
 from laps_relay.telemetry.sampler import Sample
 from laps_sdk.edge.events import NamespaceRow, SessionRow, SubscriptionRow, TrackRow
@@ -42,6 +43,7 @@ class EdgeView:
     def __init__(
         self,
         server: EdgeServer,
+        drain: ClientDrain,
         authorizer: TokenAuthorizer,
         metrics: Metrics,
         loaded: Loaded,
@@ -50,6 +52,7 @@ class EdgeView:
         before_metrics: Callable[[], Awaitable[None]],
     ) -> None:
         self._server = server
+        self._drain = drain
         self._authorizer = authorizer
         self._metrics = metrics
         self._version = version
@@ -58,18 +61,6 @@ class EdgeView:
         self.loaded = loaded
         self.certificate: Certificate | None = None
         self.taking_clients = False
-        self.draining = False
-        self.places: Callable[[], Callable[[int], str] | None] = lambda: None
-        """Asked at a drain: what gives each session an address, if there is a network."""
-        self.tell_peers: Callable[[], None] = lambda: None
-        """Called at a drain: the network hears of it."""
-        self.patience: Callable[[], float] = lambda: 0.0
-        """Asked at a drain: in how many seconds ``places`` knows who has which tracks."""
-        self.keep_peers: Callable[[], None] = lambda: None
-        """Called when a drain is taken back: the network hears of it."""
-        self.ending = False
-        """Whether the relay drains to end, or to become another one."""
-        self._sending: asyncio.TimerHandle | None = None
         self.node_id = loaded.config.network.node_id
         """As the network knows it; as configured if there is none."""
 
@@ -81,7 +72,7 @@ class EdgeView:
     @property
     def ready(self) -> bool:
         """Whether clients are taken."""
-        return self.taking_clients and not self.draining
+        return self.taking_clients and not self._drain.draining
 
     @property
     def certificate_sha256(self) -> str:
@@ -112,7 +103,7 @@ class EdgeView:
             ),
             started=datetime.fromtimestamp(self._started, UTC).isoformat(),
             uptime_seconds=time.time() - self._started,
-            draining=self.draining,
+            draining=self._drain.draining,
             authorization=not self._authorizer.open,
         )
 
@@ -163,75 +154,16 @@ class EdgeView:
         ]
 
     def drain(self, new_uri: str) -> None:
-        """Send everybody away: to one address, or each to where the network finds best.
-
-        Peers hear of it too: nobody may be sent here, and what goes through us moves. Control
-        servers have a moment to say who else has the tracks of our clients.
-        """
-        self.draining = True
-        self.tell_peers()
-        wait = 0.0 if new_uri else self.patience()
-        if wait > 0.0:
-            self._wait_no_more()
-            self._sending = asyncio.get_running_loop().call_later(wait, self._send_away, "")
-        else:
-            self._send_away(new_uri)
+        """Send all clients away."""
+        self._drain.begin(new_uri)
 
     def stay(self) -> str | None:
-        """Take a drain back, or say why not. Clients that have not left may stay."""
-        if not self.draining:
-            return "the relay does not drain"
-        if self.ending:
-            return "the relay ends, or changes its type"
-        self.draining = False
-        self._wait_no_more()
-        self.keep_peers()
-        if self._server.running:
-            self._server.relay.resume(all_stay=True)
-            self._server.settle()
-        return None
+        """Take a drain back; return why that is refused, or None."""
+        return self._drain.take_back()
 
     def redirect(self, sessions: Sequence[int] | None, share: float, new_uri: str) -> int:
-        """Send some clients elsewhere, and take others as before; how many were told.
-
-        Named ones, or a share of all: those are spread over the times at which they came. Without
-        an address each goes where the network finds best, and stays if there is no such place.
-        """
-        if not self._server.running:
-            return 0
-        if sessions is None:
-            there = sorted(
-                row.session for row in self.sessions() if not row.leaving and not row.info.upstream
-            )
-            sessions = [
-                session
-                for index, session in enumerate(there)
-                if int((index + 1) * share) > int(index * share)
-            ]
-        find = None if new_uri else self.places()
-        places = {each: new_uri or (find(each) if find is not None else "") for each in sessions}
-        told = self._server.relay.redirect(
-            self._server.now, {each: place for each, place in places.items() if place}
-        )
-        self._server.settle()
-        return told
-
-    def send_away(self) -> None:
-        """Whoever has not been sent away yet is sent away now."""
-        if self._sending is not None:
-            self._send_away("")
-
-    def _send_away(self, new_uri: str) -> None:
-        self._wait_no_more()
-        if self._server.running:
-            places = None if new_uri else self.places()
-            self._server.relay.drain(self._server.now, new_uri, places=places)
-            self._server.settle()
-
-    def _wait_no_more(self) -> None:
-        if self._sending is not None:
-            self._sending.cancel()
-            self._sending = None
+        """Send some clients elsewhere; return how many."""
+        return self._drain.redirect(sessions, share, new_uri)
 
     async def metrics(self) -> bytes:
         """The text for Prometheus, with figures of this moment."""
