@@ -61,6 +61,7 @@ from laps_wire.peering.laps2 import (
 from laps_wire.peering.laps2.limits import MAX_CONTACTS
 from laps_wire.peering.session import (
     CPP_16,
+    HANDSHAKE_SECONDS,
     LAPS2,
     AuthenticationRequired,
     AuthenticationStep,
@@ -69,6 +70,7 @@ from laps_wire.peering.session import (
     Dialect,
     Established,
     Event,
+    ForwardingState,
     NodesAdvertised,
     PeeringSession,
     Refused,
@@ -77,8 +79,6 @@ from laps_wire.peering.session import (
     State,
     Transmit,
 )
-from laps_wire.peering.session.dialect import HANDSHAKE_SECONDS
-from laps_wire.peering.session.forwarding import ForwardingState
 
 __all__ = [
     "DIALECTS",
