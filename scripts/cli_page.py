@@ -34,6 +34,14 @@ def markdown() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def _children(command: Any) -> dict[str, Any]:
+    """The commands of a group, those too that it imports only when they are asked for."""
+    if not hasattr(command, "list_commands"):
+        return {}
+    context = typer.Context(command)
+    return {name: command.get_command(context, name) for name in command.list_commands(context)}
+
+
 def commands(path: str, command: Any, shared: dict[str, Any]) -> Iterator[str]:
     """A command, and those below it."""
     arguments = [item for item in command.params if item.param_type_name == "argument"]
@@ -45,7 +53,7 @@ def commands(path: str, command: Any, shared: dict[str, Any]) -> Iterator[str]:
     common = [item for item in options if getattr(item, "rich_help_panel", None) in SHARED]
     own = [item for item in options if item not in common]
     shared.update((item.name, item) for item in common)
-    children = getattr(command, "commands", {})
+    children = _children(command)
     words = [_argument(item) for item in arguments]
     usage = " ".join([path, *(["COMMAND"] if children else words), "[OPTIONS]"])
     yield from (f"{'##' if ' ' not in path else '###'} `{path}`", "", f"`{usage}`", "")

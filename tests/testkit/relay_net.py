@@ -22,7 +22,7 @@ from laps_relay.policy.interface import Policy
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_sdk.peering.dialler import Contact
 from laps_sdk.peering.events import Dial, PeerAuthenticator
-from laps_sdk.peering.foreign_peers import ForeignPeerFactory
+from laps_sdk.peering.links import ForeignPeerFactory
 from laps_sdk.peering.settings import Identity
 from laps_sdk.upstream.interfaces import Answer, Feed
 from laps_wire.hashing import KeyedHasher
@@ -98,7 +98,7 @@ class RelayNet:
             authenticator=authenticator or OpenAuthenticator(),
             challenge=lambda: draw.randbytes(32),
             contexts=lambda: draw.randrange(1, 1 << 32),
-            random=draw,
+            random=draw.random,
             policy=policy,
             order=order,
             known_keys=known_keys,

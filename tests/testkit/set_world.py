@@ -20,7 +20,7 @@ from laps_relay.network.steering.steering import Assignment
 from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress, SetIdle
 from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_sdk.peering.events import Refusal
-from laps_sdk.peering.rendezvous import mixed
+from laps_sdk.peering.links import mixed
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import SnsRefusal

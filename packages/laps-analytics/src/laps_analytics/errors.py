@@ -1,19 +1,19 @@
-"""What can go wrong in the pipeline: one tree below the errors of LAPS.
+"""Exceptions of this package, in one tree below ``LapsError``.
 
 ::
 
     LapsError
     └── LocalError
-        └── AnalyticsError          ``exit_code`` 1; the message says what, where, and what to do
-            ├── UsageError          2   arguments that make no sense together
+        └── AnalyticsError          ``exit_code`` 1; message: the fault, its place, the remedy
+            ├── UsageError          2   wrong arguments, alone or together
             ├── JavaMissingError    1   no Java 17 or newer, and none from ``laps-analytics[java]``
-            ├── StartError          1   Spark does not start: what its JVM said, and which option
-            ├── InputError          1   telemetry that cannot be read at all; nothing was written
-            ├── OutputError         1   the lake cannot be written; what was there is untouched
-            ├── LakeError           1   a lake or table is not what its log says
-            │   └── ConflictError   1   somebody else committed first; run again
-            ├── GateError           3   the data-quality gate is red, or the data old: no plan
-            └── PlanError           1   a plan cannot be made, read, or trusted
+            ├── StartError          1   Spark does not start; has the JVM's message and the option
+            ├── InputError          1   telemetry cannot be read; nothing was written
+            ├── OutputError         1   the lake cannot be written; it did not change
+            ├── LakeError           1   a lake or table does not match its log
+            │   └── ConflictError   1   another process committed first; run the command again
+            ├── GateError           3   the data fails its quality checks or is too old
+            └── PlanError           1   a plan cannot be made, read or trusted
 """
 
 from __future__ import annotations
@@ -37,47 +37,47 @@ __all__ = [
 
 
 class AnalyticsError(LocalError):
-    """The root of what this package raises on purpose."""
+    """Base class of the exceptions that this package raises on purpose."""
 
     exit_code: ClassVar[int] = 1
-    """What the command exits with."""
+    """Exit code of the command."""
 
 
 class UsageError(AnalyticsError):
-    """Arguments that make no sense, alone or together."""
+    """Arguments are wrong, alone or together."""
 
     exit_code = 2
 
 
 class JavaMissingError(AnalyticsError):
-    """Spark needs Java, and there is none that it could use."""
+    """No Java was found that Spark can use."""
 
 
 class StartError(AnalyticsError):
-    """Spark does not start, or is not reached."""
+    """Spark does not start, or cannot be reached."""
 
 
 class InputError(AnalyticsError):
-    """Input that cannot be read. Nothing was written."""
+    """Input cannot be read. Nothing was written."""
 
 
 class OutputError(AnalyticsError):
-    """Output that cannot be written. What was there before is untouched."""
+    """Output cannot be written. Existing data did not change."""
 
 
 class LakeError(AnalyticsError):
-    """A lake is not what its log says, or not a lake."""
+    """A folder is not a lake, or does not match its log."""
 
 
 class ConflictError(LakeError):
-    """Another run committed to the same table first. Nothing was lost: run again."""
+    """Another process committed to the same table first. Nothing was lost: run again."""
 
 
 class GateError(AnalyticsError):
-    """The data is bad or old, and what was asked for must not be made from such data."""
+    """The data fails its quality checks or is too old for the command."""
 
     exit_code = 3
 
 
 class PlanError(AnalyticsError):
-    """A plan that cannot be made, read, or trusted."""
+    """A plan cannot be made, read or trusted."""

@@ -1,10 +1,12 @@
-r"""Spark's types of telemetry, derived from ``laps_wire.telemetry`` so that neither can drift.
+r"""Spark types of the telemetry, derived from ``laps_wire.telemetry``.
 
-A silver table holds the events of one type. Its columns are those of the envelope, as
-:data:`ENVELOPE` lists them, and the fields of the body under their own names::
+A silver table holds the events of one type. Its columns are those of the envelope
+(:data:`ENVELOPE`) and the fields of the body under their own names:
+
+::
 
     event_id relay boot event_seq ts_us  ts      skew_us  late  tenant region  |  srtt_us ... peer
-    \___________ as written ___________/ \_____ what silver adds _____/         |  \__ the body __/
+    \___________ as written ___________/ \_____ added by silver _____/         |  \__ the body __/
 """
 
 from __future__ import annotations
@@ -68,7 +70,7 @@ ENVELOPE: Final = StructType(
         StructField("region", StringType(), nullable=True),
     ]
 )
-"""The columns that every silver table begins with."""
+"""Columns that begin every silver table."""
 
 BRONZE: Final = StructType(
     [
@@ -95,7 +97,7 @@ BRONZE: Final = StructType(
         StructField("type", StringType()),
     ]
 )
-"""``bronze/events``: every event whose envelope is sound, copies included."""
+"""``bronze/events``: every event with a valid envelope, duplicates included."""
 
 QUARANTINE: Final = StructType(
     [
@@ -111,7 +113,7 @@ QUARANTINE: Final = StructType(
         StructField("dt", StringType()),
     ]
 )
-"""``bronze/quarantine``: lines that are no events, and ends of files that were cut off."""
+"""``bronze/quarantine``: lines that are not events, and incomplete ends of files."""
 
 UNFIT: Final = StructType(
     [
@@ -127,7 +129,7 @@ UNFIT: Final = StructType(
         StructField("hour", StringType()),
     ]
 )
-"""``silver/quarantine``: events whose body does not fit its schema, or whose clock is broken."""
+"""``silver/quarantine``: events with an invalid body, or from a relay with a broken clock."""
 
 CLOCK: Final = StructType(
     [
@@ -166,21 +168,21 @@ QLOG: Final = StructType(
         StructField("dt", StringType()),
     ]
 )
-"""``bronze/qlog``: events of qlog and mlog traces; ``parse_json(data)`` is a VARIANT."""
+"""``bronze/qlog``: events of qlog and mlog traces. ``parse_json(data)`` is a VARIANT."""
 
 
 def event_types() -> tuple[str, ...]:
-    """Every event type of the schema, in its order."""
+    """Return every event type, in the order of the telemetry schema."""
     return tuple(BODIES)
 
 
 def table_name(event_type: str) -> str:
-    """The name of the silver table of an event type: ``hop.stat`` is in ``hop_stat``."""
+    """Return the name of the silver table of an event type: ``hop_stat`` for ``hop.stat``."""
     return event_type.replace(".", "_")
 
 
 def spark_type(kind: WireType) -> DataType:
-    """Spark's type of a telemetry type."""
+    """Return the Spark type of a telemetry type."""
     if kind.struct is not None:
         return _struct(kind.struct)
     if kind.item is not None:
@@ -199,10 +201,10 @@ def _struct(spec: StructSpec) -> StructType:
 
 # Not cached: StructType.add changes what it is called on.
 def body_type(event_type: str) -> StructType:
-    """The fields of the body of an event type."""
+    """Return the Spark type of the body of an event type."""
     return _struct(struct_of(BODIES[event_type]))
 
 
 def silver_type(event_type: str) -> StructType:
-    """The columns of the silver table of an event type."""
+    """Return the columns of the silver table of an event type."""
     return StructType([*ENVELOPE.fields, *body_type(event_type).fields])

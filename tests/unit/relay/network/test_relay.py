@@ -10,8 +10,7 @@ from laps_relay.policy import OpenPolicy
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_sdk.peering.dialler import Contact
 from laps_sdk.peering.events import PeerUp, Refusal
-from laps_sdk.peering.foreign_peers import ForeignPeerWire
-from laps_sdk.peering.links import ForeignPeer, Link
+from laps_sdk.peering.links import ForeignPeer, ForeignPeerWire, Link
 from laps_sdk.peering.reports import Dialled, PeerFaulted, PeerGone
 from laps_sdk.upstream.interfaces import Answer
 from laps_wire.errors import ProtocolViolation

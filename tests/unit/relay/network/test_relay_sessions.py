@@ -13,8 +13,7 @@ from laps_relay.policy import OpenPolicy
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_sdk.peering.dialler import Contact
 from laps_sdk.peering.events import NOT_NOW, PeerUp, Refusal
-from laps_sdk.peering.foreign_peers import ForeignPeerWire
-from laps_sdk.peering.links import ForeignPeer, Link
+from laps_sdk.peering.links import ForeignPeer, ForeignPeerWire, Link
 from laps_sdk.peering.reports import NodeSuspected, PeerAdded, PeerFaulted, PeerGone, PeerTurnedDown
 from laps_wire.errors import ProtocolViolation
 from laps_wire.nodeid import NodeId

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from laps_relay.peer_forwarding.forwarding import LOCAL
 from laps_relay.peer_forwarding.traffic import Arrival, Departure
-from laps_relay.telemetry.traffic import Way, Ways
+from laps_relay.telemetry.traffic import Way, Ways, delivery
+from laps_sdk.forwarding.samples import Sample
 from laps_sdk.forwarding.traffic import LinkTraffic, TrackTraffic
 from laps_wire.names import FullTrackName
-from laps_wire.telemetry import HopStat
+from laps_wire.telemetry import DeliverySample, HopStat
 from testkit.plane import NAME
 
 KEY = 0xABC
 TEXT = f"{KEY:016x}"
 PEERS = {1: "1:1", 2: "2:2", 3: "3:3"}
-GUESTS = {-1: "9:9"}
+FOREIGN = {-1: "9:9"}
 BRIDGE = 0
 
 
@@ -37,7 +38,7 @@ def rows(
     sent: tuple[Departure, ...] = (),
 ) -> dict[tuple[str | None, str | None], HopStat]:
     found = list(
-        ways.records(1000, tracks, came, sent, text=text, peer=PEERS.get, guest=GUESTS.get)
+        ways.records(1000, tracks, came, sent, text=text, peer=PEERS.get, foreign=FOREIGN.get)
     )
     assert {row.track for row in found} <= {TEXT}
     assert {row.window_ms for row in found} <= {1000}
@@ -109,7 +110,7 @@ def test_how_long_objects_waited() -> None:
         *(1000, [traffic(bytes_in=5)], [], []),
         text=text,
         peer=PEERS.get,
-        guest=GUESTS.get,
+        foreign=FOREIGN.get,
         waits=waits,
     )
     assert row.queue_ms is not None
@@ -124,3 +125,49 @@ def test_a_session_that_nobody_knows_is_left_out() -> None:
 def test_a_group_that_does_not_fit_a_column() -> None:
     (row,) = rows(Ways(), (traffic(bytes_in=5, group=1 << 63),)).values()
     assert row.last_group_id is None
+
+
+PEERS = {1: "1:1", 2: "2:2"}
+FOREIGN = {-1: "9:9"}
+SAMPLE = Sample(0xABC, 7, 0, 100, 10.0, 10.5)
+
+
+def made(sample: Sample) -> DeliverySample | None:
+    return delivery(sample, 100, 1000.0, peer=PEERS.get, foreign=FOREIGN.get)
+
+
+def ends(sample: Sample) -> tuple[str | None, str | None]:
+    body = made(sample)
+    assert body is not None
+    return body.in_peer, body.out_peer
+
+
+def test_times_of_day() -> None:
+    assert made(SAMPLE) == DeliverySample(
+        track=f"{0xABC:016x}",
+        one_in=100,
+        in_us=1_010_000_000,
+        out_us=1_010_500_000,
+        size_bytes=100,
+        group_id=7,
+        object_id=0,
+    )
+
+
+def test_who_is_at_both_ends() -> None:
+    assert ends(SAMPLE._replace(source=1, client=0, target=2)) == ("1:1", "2:2")
+    assert ends(SAMPLE._replace(client=-1)) == ("9:9", None)
+    assert ends(SAMPLE._replace(viewer=-1)) == (None, "9:9")
+    assert ends(SAMPLE._replace(client=0)) == (None, None)
+
+
+def test_what_nobody_can_name_is_left_out() -> None:
+    assert made(SAMPLE._replace(source=5)) is None
+    assert made(SAMPLE._replace(target=5)) is None
+    assert made(SAMPLE._replace(viewer=0)) is None  # the other plane tells it
+
+
+def test_ids_that_fit_no_column() -> None:
+    body = made(SAMPLE._replace(group_id=1 << 63, object_id=1 << 63))
+    assert body is not None
+    assert (body.group_id, body.object_id) == (None, None)

@@ -1,4 +1,16 @@
-"""The ``laps-analytics`` command: the list of its commands, and ``laps-analytics version``."""
+"""The ``laps-analytics`` command: one module for each group of subcommands.
+
+::
+
+    main -> app -+-> demo                          a synthetic network from telemetry to plan
+                 +-> ingest, retain                telemetry into a lake; old days out of it
+                 +-> build, bill, sql, report      gold tables, and what they answer
+                 +-> plan, explain, diff, what-if  plans: plan.py, plan_common.py, plan_measure.py,
+                                                   plan_output.py
+
+``common`` has the options that several commands share. :func:`main` turns an
+:class:`AnalyticsError` into one line on standard error and an exit code. Nothing imports this room.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +42,7 @@ __all__ = ["app", "main", "show_version"]
 def show_version(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Show the versions of this package, of Spark, and of the telemetry that it reads."""
+    """Show the versions of laps-analytics, laps-wire, PySpark and the telemetry schema."""
     rows = {name: _of(name) for name in ("laps-analytics", "laps-wire", "pyspark")}
     rows["telemetry"] = VERSION
     if as_json:
@@ -68,7 +80,7 @@ app.command("retain")(retain_days)
 
 
 def main() -> None:
-    """Run the command; an error that we foresaw is one line and an exit code."""
+    """Run the command; print an :class:`AnalyticsError` as one line and exit with its code."""
     # PySpark gives times in the zone of the process, whatever the session's is.
     os.environ["TZ"] = "UTC"
     time.tzset()

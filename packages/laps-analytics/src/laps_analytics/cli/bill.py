@@ -1,4 +1,4 @@
-"""``laps-analytics bill``."""
+"""The command ``laps-analytics bill``."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ __all__ = ["TelemetryCoverage", "coverage_of", "require_equal", "show_bill"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TelemetryCoverage:
-    """How much of a day's telemetry is there. What is missing was not billed."""
+    """How much of a day's telemetry arrived. A bill does not count missing events."""
 
     dt: str
     expected: int
-    """Events that relays numbered; none if nobody ever checked."""
+    """Events by the sequence numbers of the relays; 0 if no check ran for the day."""
     missing: int
-    """Of these, how many did not come."""
+    """Expected events that did not arrive."""
     silent: int
-    """Hours of relays that wrote nothing, though peers measured them."""
+    """Hours in which a relay wrote nothing although peers measured it."""
 
     @property
     def provisional(self) -> bool:
-        """Whether the bill of the day may still grow."""
+        """Whether missing telemetry may still change the bill of the day."""
         return self.missing > 0 or self.silent > 0 or self.expected == 0
 
     @property
     def description(self) -> str:
-        """What is missing, for people."""
+        """The missing telemetry as text."""
         if self.expected == 0:
             return "not checked"
         parts = []
@@ -56,7 +56,7 @@ class TelemetryCoverage:
 
 
 def coverage_of(gold: Gold, days: Sequence[str]) -> dict[str, TelemetryCoverage]:
-    """How much of the telemetry of some days is there, by ``quality_1h``."""
+    """Return the telemetry coverage of each day, read from ``quality_1h``."""
     rows = gold.of_days(
         "quality_1h",
         ("dt", "check", "expected", "seen", "ok"),
@@ -92,10 +92,10 @@ def show_bill(
     memory: Memory = "4g",
     as_json: AsJson = False,
 ) -> None:
-    """Show what tenants used, and whether that reconciles with the relays' own counters.
+    """Show the usage of each tenant, and check it against the byte counters of the relays.
 
-    A day of which telemetry is missing is provisional. If what was billed and what relays counted
-    are apart, the exit code is 3.
+    A day with missing telemetry is marked provisional. The command exits with code 3 if the bill
+    and the counters differ.
     """
     # Pandas takes a second to load, and the other commands do without.
     from laps_analytics.report.gold import read_gold as read_plain  # noqa: PLC0415
@@ -131,7 +131,7 @@ def show_bill(
 
 
 def require_equal(checks: Sequence[Any]) -> None:
-    """Go on, or raise :class:`GateError` if a bill is not what relays counted."""
+    """Raise :class:`GateError` if a bill differs from the counters of the relays."""
     apart = [row for row in checks if row["check"] in MUST_BE_EQUAL and not row["equal"]]
     if apart:
         first = apart[0]

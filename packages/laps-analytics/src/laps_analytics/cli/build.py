@@ -1,4 +1,4 @@
-"""``laps-analytics build``."""
+"""The command ``laps-analytics build``."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def build_gold(
     as_json: AsJson = False,
     no_progress: NoProgress = False,
 ) -> None:
-    """Build gold tables from silver: only days that changed since they were built."""
+    """Build gold tables from silver tables, for the days whose input changed."""
     if every_day and day:
         raise UsageError("--all and --day exclude each other: every day, or these")
     maker, progress = session_maker(master, remote, memory), progress_printer(no_progress)

@@ -1,4 +1,4 @@
-"""What the commands share: options for Spark, and words about progress."""
+"""Options and helpers that several commands share."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ NoProgress: TypeAlias = Annotated[
 def session_maker(
     master: str | None, remote: str | None, memory: str
 ) -> Callable[[], SparkSession]:
-    """A function that gives the session, and starts Spark when it is called first.
+    """Return a function that returns the Spark session and starts Spark at its first call.
 
-    Options that make no sense are said here, before anything was begun.
+    Raises :class:`UsageError` for wrong options, before anything starts.
     """
     # A server of Connect shows no bars here, and would say that this cannot be set.
     options = {} if remote else {"spark.ui.showConsoleProgress": "false"}
@@ -65,7 +65,7 @@ def session_maker(
 
 
 def progress_printer(no_progress: bool) -> Callable[[str], None]:
-    """Says on a terminal what is being done; silent elsewhere."""
+    """Return a function that prints progress on a terminal, and does nothing elsewhere."""
     if no_progress or not sys.stderr.isatty():
         return lambda _: None
     console = Console(stderr=True)

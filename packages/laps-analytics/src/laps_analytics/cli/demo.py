@@ -1,4 +1,4 @@
-"""``laps-analytics demo``."""
+"""The command ``laps-analytics demo``."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def demo(
     memory: Memory = "3g",
     no_progress: NoProgress = False,
 ) -> None:
-    """Make a world, its telemetry, tables, a report and a plan, and measure what the plan gained.
+    """Simulate a relay network, analyse its telemetry, make a plan and measure the plan's effect.
 
-    Nothing leaves this machine and nothing is needed but a few minutes.
+    The demo needs no network access and takes a few minutes.
     """
     from laps_analytics.synth.config import FULL, QUICK  # noqa: PLC0415
     from laps_analytics.synth.demo import STEPS, run_demo  # noqa: PLC0415 - a second to load
@@ -47,7 +47,7 @@ def demo(
 
 @contextmanager
 def _step_printer(steps: int, no_progress: bool) -> Iterator[Callable[[int, str], None] | None]:
-    """A line that moves on a terminal; plain lines with times elsewhere."""
+    """Yield a function that prints the steps: with a status line on a terminal, plain elsewhere."""
     began = time.monotonic()
     if no_progress:
         yield None
@@ -68,7 +68,7 @@ def _step_printer(steps: int, no_progress: bool) -> Iterator[Callable[[int, str]
 
 
 def summary(made: Demo) -> str:
-    """What happened, for somebody who sees this for the first time."""
+    """Return the results of the demo as text for a first-time user."""
     lines = [
         (
             f"A world of {made.relays} relays and {made.tracks} tracks wrote {made.lines:,} lines"

@@ -1,4 +1,4 @@
-"""``laps-analytics ingest``, and ``retain``, which removes old days."""
+"""The commands ``laps-analytics ingest`` and ``laps-analytics retain``."""
 
 from __future__ import annotations
 
@@ -60,9 +60,10 @@ def ingest_files(
     as_json: AsJson = False,
     no_progress: NoProgress = False,
 ) -> None:
-    """Bring telemetry into a lake: bronze as it came, silver typed and each event once.
+    """Load telemetry into a lake: raw events into bronze tables, typed events into silver tables.
 
-    What was taken before is not taken again, and what a killed run began is finished first.
+    Each event is stored once. Files that were loaded before are skipped. A run that was killed is
+    completed first.
     """
     if follow_on and remote:
         raise UsageError(
@@ -108,7 +109,7 @@ def ingest_files(
 
 
 def show(summary: Summary) -> str:
-    """The summary as text."""
+    """Return the summary of an ingest as text."""
     rows = [
         ("files", f"{summary.files:,} with something new, {summary.unchanged:,} without"),
         ("events", f"{summary.events:,} ({summary.bytes:,} bytes)"),
@@ -156,10 +157,10 @@ def retain_days(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove days that are kept no longer: 7d, 4w, 2y or forever, for each tier.
+    """Remove days of a lake that are older than the limit of their tier: 7d, 4w, 2y or forever.
 
-    What is still needed stays, and why is said. Events that come later for such days go to
-    bronze/quarantine; gold that was built from them stays as it is.
+    Days that are still needed stay, and the command names the reason. Events that arrive later for
+    a removed day go to bronze/quarantine. Gold tables of such a day do not change.
     """
     periods = Periods(
         bronze=period(bronze), silver=period(silver), gold=period(gold), bills=period(bills)
@@ -175,7 +176,7 @@ def retain_days(
 
 
 def show_retained(done: Retained, *, dry: bool = False) -> str:
-    """What was done as text."""
+    """Return the result of a retention run as text."""
     lines = [_line(item, "would go" if dry else "removed") for item in done.removed]
     if not lines:
         lines = ["nothing is old enough to go"]

@@ -1,4 +1,4 @@
-"""``laps-analytics plan``, ``explain``, ``diff`` and ``what-if``."""
+"""The commands ``laps-analytics plan``, ``explain``, ``diff`` and ``what-if``."""
 
 from __future__ import annotations
 
@@ -84,12 +84,11 @@ def make_plan(  # noqa: PLR0917 - typer's options
     simulate: Simulate = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a plan from the last hour of a lake: verified, simulated, signed, for relays to load.
+    """Make a plan from the last hour of a lake, verify, simulate and sign it.
 
-    A red data-quality gate stops it; there is no option to go on. Old data stops it, too. Nothing
-    is written that the verifier or the simulator objects to. What is given to
-    --hold is not decided again: it stays as the plan in force has it, or without one is left to
-    relays.
+    The command stops if the data fails its quality checks or is too old. It writes nothing if the
+    verifier or the simulator finds a fault. A part given to --hold keeps its entries of the plan in
+    force; without a plan in force it gets no entries, and the relays choose.
     """
     if context.invoked_subcommand is not None:
         return
@@ -136,7 +135,7 @@ def keygen(
     file: Annotated[Path, typer.Argument(help="File of the private key; .pub.pem goes beside it.")],
     as_json: AsJson = False,
 ) -> None:
-    """Make a key that signs plans; relays get its public part as `plan.keys`."""
+    """Make a key pair for signing plans; relays read the public key from `plan.keys`."""
     public, name = make_key(file)
     found = {"key": str(file), "public": str(public), "id": name}
     typer.echo(json.dumps(found) if as_json else f"{name}  {public}")
@@ -168,10 +167,10 @@ def show_explanation(  # noqa: PLR0917 - typer's options
     allow_unknown: AllowUnknown = False,
     as_json: AsJson = False,
 ) -> None:
-    """Why these Vias: the reasons in a plan; with a lake, every choice that there is.
+    """Show why a plan chose its Vias; with --lake, show every alternative.
 
-    A lake is decided about again, with the data of now. Where that comes to something else than the
-    plan, both are said.
+    With --lake the choice is made again from current data. Where it differs from the plan, both are
+    shown.
     """
     signed = read_plan(plan)
     if key is not None:
@@ -204,7 +203,7 @@ def show_diff(
     new: Annotated[Path, typer.Argument(help="File of another plan.")],
     as_json: AsJson = False,
 ) -> None:
-    """What two plans say differently."""
+    """Show the entries in which two plans differ."""
     changes = diff(read_plan(old).plan, read_plan(new).plan)
     if as_json:
         typer.echo(json.dumps([asdict(item) for item in changes]))
@@ -233,7 +232,7 @@ def show_what_if(  # noqa: PLR0917 - typer's options
     allow_unknown: AllowUnknown = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delay and cost before and after: a relay that goes, other prices, more viewers."""
+    """Compare delay and cost if relays drain, prices change or demand grows."""
     settings = read_settings(constraints)
     prices = dict(_factor(text) for text in price or [])
     if not drain and not prices and demand == 1.0:

@@ -1,4 +1,4 @@
-"""What the commands about plans have in common: options, what is read, and what is checked."""
+"""Options and checks that the commands about plans share."""
 
 from __future__ import annotations
 
@@ -88,9 +88,10 @@ def assembled_from(
     max_age: int | None = None,
     allow_unknown: bool = False,
 ) -> Assembled:
-    """What a plan is made from; a gate that is red for more than a few relays stops it.
+    """Return the input of a plan: the observed network and its demand.
 
-    So does data older than some minutes.
+    Raises :class:`GateError` if too many relays fail their quality checks, or if the data is older
+    than ``max_age`` minutes.
     """
     place = Lake.open(lake)
     observed = observe(place, minutes=minutes)
@@ -106,12 +107,12 @@ def assembled_from(
 
 
 def listed(words: Sequence[str]) -> str:
-    """Words in a row, as people write them."""
+    """Join words with commas and a final "and"."""
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def _require_known(lake: Lake, observed: Observation, settings: Settings) -> None:
-    """A constraint about a relay that does not exist holds for nothing: most often a wrong name."""
+    """Raise :class:`InputError` for constraints about relays that no table knows."""
     named = {*settings.nodes, *(end for link in settings.links for end in link)}
     missing = named - {row.node for row in observed.nodes}
     if not missing:
@@ -131,7 +132,7 @@ def _require_known(lake: Lake, observed: Observation, settings: Settings) -> Non
 
 
 def _require_classes(settings: Settings, assembled: Assembled) -> None:
-    """Rules for classes that nothing is of are a dimension file that was forgotten."""
+    """Raise :class:`UsageError` if rules name classes and no track has a class."""
     named = sorted(settings.policy.hard.classes.keys() - {""})
     if named and assembled.tracks and not any(track.scope for track in assembled.tracks):
         raise UsageError(
@@ -142,7 +143,7 @@ def _require_classes(settings: Settings, assembled: Assembled) -> None:
 
 
 def require_none(faults: Sequence[Violation]) -> None:
-    """Raise :class:`PlanError` for a plan that the verifier objects to."""
+    """Raise :class:`PlanError` if the verifier found a violation."""
     if faults:
         raise PlanError(
             f"the verifier found {len(faults)} violations, nothing was signed; the first:"
@@ -153,7 +154,10 @@ def require_none(faults: Sequence[Violation]) -> None:
 def run_simulation(
     signed: SignedPlan, made: PlanResult, signer: Ed25519PrivateKey, simulate: bool | None
 ) -> SimulationResult:
-    """What the simulator says of a plan; who asked for it gets a verdict or an error."""
+    """Run a plan in the relay simulator.
+
+    Raises :class:`PlanError` for a fault, and if ``simulate`` is true and there is no verdict.
+    """
     if simulate is False:
         return SimulationResult(None, "--no-simulate")
     program = simulator()

@@ -1,4 +1,4 @@
-"""``laps-analytics plan measure``: whether a plan helped, and the plan that goes back if not."""
+"""The command ``laps-analytics plan measure``: compare before and after, and revert."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Found = Mapping[str, Mapping[Part, Verdict]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RevertRequest:
-    """What the plan that goes back is made from, and where it goes."""
+    """Input and output of a plan that reverts parts of the plan in force."""
 
     lake: Path
     constraints: Path
@@ -98,14 +98,15 @@ def measure(  # noqa: PLR0917 - typer's options
     simulate: Simulate = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare hours that are alike before and after a plan; proposes to go back if it is worse.
+    """Compare similar hours before and after a plan, and propose to revert what got worse.
 
-    Hours in which relays did not follow it are left out. With --since a series of versions is
-    judged from when the first of them was followed.
+    Hours in which relays did not follow the plan are left out. With --since all versions from that
+    one on are judged together, from the time at which the first of them was followed.
 
-    With --out, --key and --constraints the proposal is a plan: the next version, in which the
-    regions and classes that got worse are as an earlier plan had them, or left to relays, and
-    everything else stays. It is verified, simulated and signed as any plan; relays get it from you.
+    With --out, --key and --constraints the command writes the next version of the plan. In the
+    regions and classes that got worse it has the entries of an earlier plan, or none; all other
+    entries stay. The new plan is verified, simulated and signed like any plan. You deliver it to
+    the relays.
     """
     document = read_plan(plan).plan
     request = _revert_request(
@@ -174,7 +175,7 @@ def _revert_request(  # noqa: PLR0917 - typer's options
     allow_unknown: bool,
     simulate: bool | None,
 ) -> _RevertRequest | None:
-    """What to do if it got worse; None if nothing is to be written."""
+    """Return what to write if something got worse; None without ``--out``."""
     if out is None:
         return None
     if key is None or constraints is None:
@@ -210,7 +211,7 @@ def _revert_request(  # noqa: PLR0917 - typer's options
 
 
 def _write_revert(request: _RevertRequest, parts: Sequence[Part]) -> dict[str, Any]:
-    """Write the next version, and say what is in it."""
+    """Write the next version of the plan and return a description of it."""
     signer = read_key(request.key)
     settings = read_settings(request.constraints)
     assembled = assembled_from(

@@ -1,4 +1,4 @@
-"""What ``laps-analytics plan`` and ``explain`` say."""
+"""Output of ``laps-analytics plan`` and ``laps-analytics explain``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def print_plan(
     silent: Sequence[LeftOut],
     as_json: bool,
 ) -> None:
-    """What was decided, and what was not and why."""
+    """Print what a plan decided, and which cells have no choice and why."""
     plan = made.plan
     legs, declared = declared_legs(made.draft)
     facts: dict[str, Any] = {
@@ -71,7 +71,7 @@ def print_plan(
 
 
 def _optimality(made: Draft) -> float | None:
-    """Cost by the exact optimum of the small groups; None without HiGHS."""
+    """Return the cost of the small groups by their exact optimum; None without HiGHS."""
     try:
         pairs = [(ours % UNSERVED, best % UNSERVED) for ours, best in milp.audit(made).values()]
     except PlanError:
@@ -81,7 +81,7 @@ def _optimality(made: Draft) -> float | None:
 
 
 def print_entries(plan: Plan, rows: list[PlanEntry], as_json: bool) -> None:
-    """Entries and their reasons."""
+    """Print entries of a plan with their reasons."""
     plain = [
         {
             "origin": str(entry.origin),
@@ -115,10 +115,10 @@ def print_decisions(
     same: bool,
     as_json: bool,
 ) -> None:
-    """What is decided with the data of now, and where the plan says something else.
+    """Print the decisions from current data, and where the plan differs from them.
 
-    ``silent`` are entries about what nobody watches now, ``same`` is whether the data is that of
-    the plan.
+    ``silent`` has entries of the plan without current demand. ``same`` says whether the plan was
+    made from the same data.
     """
     if as_json:
         rows = [{**asdict(item), "plan": said, "same_data": same} for item, said in found]
@@ -147,7 +147,7 @@ def print_decisions(
 
 
 def _explained(item: Explanation) -> list[str]:
-    """A decision and what stood beside it."""
+    """Return a decision and its alternatives as lines."""
     cost = "-" if item.cost is None else f"{item.cost:.3g}"
     what = f"{item.origin} > {item.region} ({item.scope or 'no class'})"
     whom = f"{item.tracks} tracks to {item.targets} relays"
@@ -164,7 +164,7 @@ def _explained(item: Explanation) -> list[str]:
 
 
 def proposals(plan: Plan, worse: Mapping[Part, Sequence[str]]) -> list[str]:
-    """What to go back on: by part, what got worse. Nobody does it by himself."""
+    """Return one proposal to revert for each part that got worse. Nothing reverts by itself."""
     lines = []
     for part, metrics in worse.items():
         count = sum(1 for entry in plan.entries if part.has(entry.region, entry.scope))

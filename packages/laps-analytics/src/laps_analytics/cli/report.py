@@ -1,4 +1,4 @@
-"""``laps-analytics report``."""
+"""The command ``laps-analytics report``."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def report(
     ] = None,
     title: Annotated[str, typer.Option(help="The title of the page.")] = "Network report",
 ) -> None:
-    """Write one HTML page with the answers, the pictures and the numbers of a lake.
+    """Write an HTML page with answers, plots and tables from the gold tables of a lake.
 
-    Spark is not started: gold tables are read as they are. The five answers go to stdout as well.
+    The command does not start Spark. It also prints the five main answers.
     """
     # Pictures and tables take a second to load, and the other commands need neither.
     from laps_analytics.plan.history import history_of  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""``laps-analytics sql``."""
+"""The command ``laps-analytics sql``."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _DESCRIPTIONS: Final = {
     "silver/clock": "How wrong each relay's clock was, by the hour.",
     "silver/quarantine": "Events that cannot be used, and why.",
 }
-"""What tables hold that are neither answers nor events of one type."""
+"""Descriptions of tables that are neither gold tables nor silver tables of one event type."""
 
 
 class OutputFormat(StrEnum):
-    """How rows are printed."""
+    """Output format of rows."""
 
     TABLE = "table"
     CSV = "csv"
@@ -63,7 +63,10 @@ def run_sql(
     remote: Remote = None,
     memory: Memory = "4g",
 ) -> None:
-    """Ask a lake, or list its tables. Each is a view: silver/hop_stat is silver_hop_stat."""
+    """Run a Spark SQL query on a lake, or list its tables.
+
+    Each table is a view: the table silver/hop_stat is the view silver_hop_stat.
+    """
     shown = OutputFormat.JSON if as_json else output
     if query is None:
         _print(shown, *listing(Lake.open(lake)))
@@ -83,7 +86,7 @@ def run_sql(
 
 
 def listing(lake: Lake) -> tuple[list[str], list[list[Any]]]:
-    """Each table by the name of its view, its days, and the question that it answers; no Spark."""
+    """Return column names and one row for each table: view, days and question. Needs no Spark."""
     kinds = {f"silver/{table_name(kind)}": kind for kind in event_types()}
     # Answers first; then what they are made from.
     what = {
@@ -109,10 +112,10 @@ def _view(table: str) -> str:
 
 
 def make_views(spark: SparkSession, lake: Lake, query: str) -> list[str]:
-    """A temporary view of each table that a query names, as it is now; their names.
+    """Create a temporary view of each table that a query names, and return the names of the views.
 
-    A view opens files of its table, so the others are left out. A query without any name of a
-    table, such as ``SHOW VIEWS``, or one that puts names together, has all of them.
+    A view opens the files of its table, so other tables get none. If a query names no table (``SHOW
+    VIEWS``) or builds names at run time (``IDENTIFIER``), every table gets a view.
     """
     tables = {_view(name): lake.table(name) for name in _tables(lake)}
     text = query.lower()
@@ -135,10 +138,10 @@ def make_views(spark: SparkSession, lake: Lake, query: str) -> list[str]:
 
 
 def _schema(table: str) -> StructType | None:
-    """What a table is known to hold; None: its files have to say it.
+    """Return the schema of a table by its contract; None if Spark has to read it from the files.
 
-    To ask all of them is a job of Spark. Days are dates and hours numbers, as Spark has them that
-    reads the names of the folders.
+    Reading it from the files takes a Spark job. ``dt`` is a date and ``hour`` is a number, as Spark
+    infers them from the names of folders.
     """
     layer, _, name = table.partition("/")
     kinds = {table_name(kind): kind for kind in event_types()}

@@ -1,15 +1,16 @@
-"""Gold tables: one row for each answer, made from silver by contracts.
+"""Gold tables: built from silver by contracts, each for one question of an operator.
 
 ::
 
     silver  ->  recipes  ->  builders  ->  build  ->  gold tables of the lake
                    |                         |
-             tables, families            inputs, kept
+             tables, families         inputs, dimensions
                (contracts)           (which days changed)
 
 :mod:`.tables` and :mod:`.families` state the columns of each table. :mod:`.recipes` names the
 inputs and the builder of each table. :mod:`.build` builds the days whose inputs changed.
+:mod:`.dimensions` has what telemetry lacks: tenants, classes and capacities.
 
-Other rooms may import ``build``, ``dimensions``, ``kept``, ``inputs``, ``silver``,
-``tables`` and ``builders.usage``. The tables are specified in ``docs/reference/gold-tables.md``.
+Other rooms may import ``build``, ``dimensions``, ``inputs``, ``silver``, ``tables`` and
+``builders.usage``. The tables are specified in ``docs/reference/gold-tables.md``.
 """

@@ -1,11 +1,9 @@
-"""Builds gold from silver: only days that changed, and a second run changes nothing.
+"""Build gold tables from silver, for the days whose input changed.
 
-Each gold table notes, day by day, what it was made from: a print of the silver files of that day
-(and of the time before that it looks at), of the gold tables below it, and of the dimensions. A day
-whose print is the same is left alone. Late data adds a silver file, so the print differs: the day
-is built again, and so is every table that stands on it (:mod:`laps_analytics.gold.inputs`).
-
-Days whose silver was removed are left alone, also if some of it is still there.
+Each gold table records a fingerprint of the input of each day: silver files, lower gold tables and
+dimensions. A day with the same fingerprint is skipped. Late data adds a silver file, so the
+fingerprint changes; the day is built again, and so is every table above it
+(:mod:`laps_analytics.gold.inputs`). Days whose silver was removed are not built again.
 """
 
 from __future__ import annotations
@@ -32,28 +30,28 @@ from laps_analytics.schema import CLOCK, QUARANTINE, UNFIT, table_name
 __all__ = ["Built", "Progress", "build", "days_of", "gold_name", "read_gold", "to_build"]
 
 _AT_ONCE: Final = 7
-"""Days that one Spark job builds: a month at once would not fit a small machine."""
+"""Days that one Spark job builds. A month at once would not fit a small machine."""
 
 Progress = Callable[[str, int, int], None]
-"""Told the table, and how many of how many steps are done."""
+"""Called with the table, the number of steps done and the number of all steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What a build did to a table."""
+    """Result of a build for one table."""
 
     table: str
     days: tuple[str, ...]
-    """Days that were built; the others were as they should be."""
+    """Days that were built; the others were up to date."""
     seconds: float
     version: int
-    """The version of the table now."""
+    """Version of the table after the build."""
 
 
 def read_gold(
     spark: SparkSession, lake: Lake, table: str, days: Iterable[str] | None = None
 ) -> DataFrame:
-    """A gold table, of some days or of all."""
+    """Return a gold table, of some days or of all."""
     contract = GOLD[table]
     chosen = None if days is None else frozenset(days)
     frame = read(
@@ -68,9 +66,9 @@ def read_gold(
 def to_build(
     lake: Lake, days: Iterable[str] | None = None, tables: Iterable[str] | None = None
 ) -> tuple[list[str], tuple[str, ...]]:
-    """The days and tables that :func:`build` would look at; :class:`UsageError` if one is none.
+    """Return the days and tables that :func:`build` would check, without starting Spark.
 
-    Needs no Spark: what cannot be built is said before that is started.
+    Raises :class:`UsageError` for an unknown day or table.
     """
     chosen = require_days(lake, None if days is None else sorted(set(days)))
     names = tuple(GOLD) if tables is None else tuple(tables)
@@ -90,11 +88,11 @@ def build(
     again: bool = False,
     progress: Progress | None = None,
 ) -> list[Built]:
-    """Build what is stale of some days (None: of all that silver has), table by table.
+    """Build the stale days of each table; ``days`` None means all days of silver.
 
-    ``tables`` builds only some; what they stand on should be built before. ``again`` builds days
-    that are not stale too. ``now_us`` is when a bill is closed. Dimensions are kept in the lake:
-    without any, those that it was given last count.
+    ``tables`` selects some tables; the tables below them must be up to date. ``again`` also builds
+    days that are not stale. ``now_us`` is the closing time of bills. ``dimensions`` are stored in
+    the lake; without them the stored ones apply.
     """
     chosen, names = to_build(lake, days, tables)
     moment = int(time.time() * 1e6) if now_us is None else now_us
@@ -118,7 +116,7 @@ def build(
 
 @dataclass(slots=True)
 class _Build:
-    """One build: what silver holds is looked at once."""
+    """One build. Snapshots of silver are read once."""
 
     spark: SparkSession
     lake: Lake
@@ -126,10 +124,10 @@ class _Build:
     now_us: int
     inputs: Inputs
     held: dict[tuple[str, ...], DataFrame] = field(default_factory=dict)
-    """The ways of some days: several tables stand on them."""
+    """Traffic by path of some days, which several tables share."""
 
     def close(self) -> None:
-        """Let go of what was held."""
+        """Release the cached frames."""
         for frame in self.held.values():
             frame.unpersist()
 
@@ -186,7 +184,7 @@ class _Build:
         return self.held[key]
 
     def _some(self, name: str, schema: StructType, days: set[str] | None) -> DataFrame | None:
-        """The rows of some days (None: of all) of a table of the pipeline; None if it has none."""
+        """Return rows of some days (None for all) of a table of ingest; None if there are none."""
         table = self.lake.table(name)
         snapshot = table.snapshot()
 

@@ -1,4 +1,4 @@
-"""What a gold table promises: its columns, its grain, and the question that it answers."""
+"""Contract of a gold table: its columns, its grain, and the question that it answers."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ from pyspark.sql.types import (
 __all__ = ["DT", "WINDOW_START", "GoldColumn", "GoldTable", "Merge", "column", "sql_type"]
 
 Merge: TypeAlias = Literal["", "sum", "max", "hll", "kll"]
-"""How a longer window has a column from shorter ones: it adds up, the largest counts, or sketches
-merge. Empty: it is a key, or made from other columns."""
+"""How a longer window computes a column: sum, maximum, or merged sketches.
+
+Empty for a key and for a column that is computed from others.
+"""
 
 _PLAIN: Final[dict[str, DataType]] = {
     "bigint": LongType(),
@@ -38,7 +40,7 @@ _PLAIN: Final[dict[str, DataType]] = {
 
 
 def sql_type(text: str) -> DataType:
-    """The type that SQL writes so. Spark has a parser of its own, which needs a running session."""
+    """Parse the SQL name of a type. Spark's own parser needs a running session."""
     name, _, inside = text.partition("<")
     if not inside:
         return _PLAIN[name]
@@ -52,7 +54,7 @@ def sql_type(text: str) -> DataType:
 
 
 def _split(text: str) -> list[str]:
-    """The parts between commas that are not inside of another type."""
+    """Split at the commas that are not inside another type."""
     parts, depth = [""], 0
     for char in text:
         depth += {"<": 1, ">": -1}.get(char, 0)
@@ -65,25 +67,25 @@ def _split(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class GoldColumn:
-    """A column: its name, its type as SQL writes it, and a sentence."""
+    """A column: its name, its SQL type and a description."""
 
     name: str
     type: str
     doc: str
     key: bool = False
-    """Whether it is part of what makes a row the only one of its kind."""
+    """Whether it is part of the key of a row."""
     merge: Merge = ""
 
 
 def column(name: str, kind: str, doc: str, *, key: bool = False, merge: Merge = "") -> GoldColumn:
-    """A column; keys first."""
+    """Return a column; keys come first."""
     return GoldColumn(name, kind, doc, key, merge)
 
 
 DT: Final = column("dt", "string", "Day of the row, UTC, as yyyy-mm-dd; the partition.", key=True)
-"""A column of every table."""
+"""Column of every table."""
 WINDOW_START: Final = column("window_start", "timestamp", "Begin of the window, UTC.", key=True)
-"""A column of tables whose rows are of a window."""
+"""Column of tables whose rows have a window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,18 +95,18 @@ class GoldTable:
     name: str
     question: str
     grain: str
-    """What one row is."""
+    """What a row stands for."""
     inputs: tuple[str, ...]
-    """Event types that it is made from."""
+    """Event types that it is built from."""
     columns: tuple[GoldColumn, ...]
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The columns that together name a row."""
+        """Columns of the key."""
         return tuple(item.name for item in self.columns if item.key)
 
     def schema(self) -> StructType:
-        """Spark's schema; a key is never null."""
+        """Return the Spark schema; keys are not nullable."""
         return StructType(
             [
                 StructField(item.name, sql_type(item.type), nullable=not item.key)

@@ -1,8 +1,10 @@
-"""What telemetry cannot know: whose a track is, what was promised for it, what a link can carry.
+"""Dimensions: tenants, classes and capacities, which telemetry does not have.
 
-A dimension file is TOML, and every part of it may be missing::
+A dimension file is TOML, and every part of it is optional:
 
-    [class.gold]                    # what is promised to a class of service
+::
+
+    [class.gold]                    # limits of a class of service
     latency_ms = 320                # behind live
     stall_ratio = 0.005             # time stalled by time watched
     startup_ms = 1000
@@ -10,7 +12,7 @@ A dimension file is TOML, and every part of it may be missing::
 
     [track.1f0e3dad99908345]        # hash of the full track name
     class = "gold"
-    tenant = "acme"                 # where an event does not say
+    tenant = "acme"                 # for events without a tenant
 
     [relay."a:1"]
     capacity_bps = 1e10
@@ -18,8 +20,17 @@ A dimension file is TOML, and every part of it may be missing::
     [link."a:1>b:2"]
     capacity_bps = 2e9
 
-or CSV with the columns ``kind`` (track, relay or link), ``name``, ``class``, ``tenant`` and
-``capacity_bps``, for lists that come out of another system.
+A CSV file for lists of other systems has the columns ``kind`` (track, relay or link), ``name``,
+``class``, ``tenant`` and ``capacity_bps``.
+
+``build --dimensions`` stores the dimensions in the lake, so that later commands use the same ones:
+
+::
+
+    lake/lake.json                          {"dimensions": {"sha256": "1f0e...", ...}}
+    lake/dimensions-1f0e3dad99908345.json   the last dimensions
+
+The file is written before its digest, so a reader finds either the old or the new dimensions.
 """
 
 from __future__ import annotations
@@ -55,16 +66,16 @@ _EMPTY_FILE: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassLimits:
-    """What is promised to a class of service."""
+    """Limits of a class of service."""
 
     latency_ms: int
-    """Behind live."""
+    """Latency behind live."""
     stall_ratio: float
     """Time stalled by time watched."""
     startup_ms: int
-    """From the subscribe to the first frame."""
+    """Time from the subscribe to the first frame."""
     allowed: float
-    """Share of reports that may be over a limit before the promise is broken."""
+    """Share of reports that may be over a limit."""
 
 
 CLASSES: Final[Mapping[str, ClassLimits]] = {
@@ -75,32 +86,32 @@ CLASSES: Final[Mapping[str, ClassLimits]] = {
     # Watching: a few seconds behind live are nobody's trouble.
     "bronze": ClassLimits(latency_ms=4000, stall_ratio=0.02, startup_ms=4000, allowed=0.10),
 }
-"""The promises where a file does not say others."""
+"""Default limits."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrackFacts:
-    """What is known of a track."""
+    """Dimensions of a track."""
 
     service: str = ""
-    """The class of service; empty: none."""
+    """Class of service; empty for none."""
     tenant: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dimensions:
-    """Tracks, capacities and promises."""
+    """Dimensions of tracks, relays, links and classes."""
 
     tracks: Mapping[str, TrackFacts] = field(default_factory=dict)
     relays: Mapping[str, float] = field(default_factory=dict)
-    """Relay to what it can send, in bits a second."""
+    """Relay to its capacity in bits a second."""
     links: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    """Link to what it can carry, in bits a second."""
+    """Link to its capacity in bits a second."""
     classes: Mapping[str, ClassLimits] = field(default_factory=lambda: dict(CLASSES))
 
     @classmethod
     def read(cls, path: Path) -> Dimensions:
-        """The dimensions of a TOML or CSV file; :class:`InputError` names the place of a fault."""
+        """Read a TOML or CSV file; raise :class:`InputError` with the place of a fault."""
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -116,7 +127,7 @@ class Dimensions:
         return _from_plain(plain, str(path))
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything as JSON-able data, sorted: the same dimensions have the same text."""
+        """Return JSON-compatible data in a fixed order."""
         return {
             "tracks": {
                 name: [facts.service, facts.tenant] for name, facts in sorted(self.tracks.items())
@@ -128,7 +139,7 @@ class Dimensions:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Dimensions:
-        """What :meth:`as_dict` gave."""
+        """Return the dimensions from the data of :meth:`as_dict`."""
         return cls(
             tracks={name: TrackFacts(*facts) for name, facts in plain["tracks"].items()},
             relays=dict(plain["relays"]),
@@ -237,7 +248,7 @@ _KEY = "dimensions"
 
 
 def store_dimensions(lake: Lake, dimensions: Dimensions) -> None:
-    """Let these be the dimensions of a lake; nothing is written if they are already."""
+    """Store dimensions in a lake; write nothing if they did not change."""
     text = json.dumps(dimensions.as_dict(), sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()
     before = lake.notes().get(_KEY)
@@ -253,7 +264,7 @@ def store_dimensions(lake: Lake, dimensions: Dimensions) -> None:
 
 
 def stored_dimensions(lake: Lake) -> Dimensions | None:
-    """The dimensions of a lake; None if it was never given any."""
+    """Return the dimensions of a lake; None if it has none."""
     noted = lake.notes().get(_KEY)
     if noted is None:
         return None
@@ -268,7 +279,7 @@ def stored_dimensions(lake: Lake) -> Dimensions | None:
 
 
 def dimensions_for(lake: Lake, file: Path | None) -> Dimensions | None:
-    """Those of a file that was named, or else those of the lake."""
+    """Return the dimensions of a file, or those of the lake without one."""
     return stored_dimensions(lake) if file is None else Dimensions.read(file)
 
 

@@ -1,9 +1,9 @@
-"""Contracts of the tables that there are for several lengths of window: minutes, hours, days.
+"""Contracts of tables with several window lengths: minutes, hours, days.
 
-Only the shortest is made from records; the others are made from the next shorter one, by what each
-column says of how it merges (:mod:`.builders.rollup`). ``*_kll`` and ``*_hll`` are sketches of
-Spark (Apache DataSketches), which merge over any range of rows: a percentile of a day is not the
-mean of the percentiles of its minutes, and its viewers are not the sum of theirs.
+Only the shortest is built from records. The others are built from the next shorter one, by the
+``merge`` of each column (:mod:`.builders.rollup`). ``*_kll`` and ``*_hll`` are Spark sketches
+(Apache DataSketches), which merge over any range of rows. A percentile of a day is not the mean of
+the percentiles of its minutes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["LINK_QUALITY", "QOE", "TRAFFIC"]
 
 
 def _counted(shortest: bool) -> str:
-    """How percentiles and uniques are known."""
+    """Return the end of a description: whether a sketch is the source."""
     return "." if shortest else "; from the sketch."
 
 

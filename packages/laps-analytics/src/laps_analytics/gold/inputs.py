@@ -1,8 +1,8 @@
-"""What a day of a gold table is made from, as the logs of a lake say; without Spark.
+"""Input of each day of a gold table, from the logs of a lake; without Spark.
 
-Each table notes for each day a *print* of its inputs, by which a build sees what is stale, and
-beside it a print of the same without the dimensions: who does not have the dimensions, such as
-retention, can still tell whether all that silver has of a day is in gold.
+Each table records a *fingerprint* of its input for each day, by which a build finds stale days. A
+second fingerprint leaves out the dimensions. So retention, which has no dimensions, can tell
+whether all silver of a day is in gold.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ __all__ = [
 ]
 
 NOTE: Final = "built "
-"""How the key of a note begins; the day follows."""
+"""Prefix of the metadata key of a day."""
 
 
 def gold_name(table: str) -> str:
-    """The name in the lake."""
+    """Return the name of a gold table in the lake."""
     return f"gold/{table}"
 
 
 def note(day: str) -> str:
-    """The key under which a table notes what a day was made from."""
+    """Return the metadata key for the input of a day."""
     return f"{NOTE}{day}"
 
 
 def arrival_days(day: str) -> tuple[str, str]:
-    """When lines of a day come: the same day, or the next."""
+    """Return the days on which lines of a day arrive: the same and the next."""
     return day, str(date.fromisoformat(day) + timedelta(days=1))
 
 
 def days_back(day: str, count: int) -> list[str]:
-    """A day and those before it, ``count`` in all, oldest first."""
+    """Return a day and the days before it, ``count`` in all, oldest first."""
     last = date.fromisoformat(day)
     return [str(last - timedelta(days=step)) for step in reversed(range(count))]
 
 
 def days_of(lake: Lake) -> list[str]:
-    """The days that silver has, oldest first: not those that are removed, or half removed."""
+    """Return the days of silver, oldest first, without removed and partly removed ones."""
     first = horizon_of(lake).silver
     found: set[str] = set()
     for kind in event_types():
@@ -69,7 +69,10 @@ def days_of(lake: Lake) -> list[str]:
 
 
 def require_days(lake: Lake, days: list[str] | None) -> list[str]:
-    """The days to build: those that are named, or all; :class:`UsageError` if silver has not."""
+    """Return the days to build: the given ones, or all.
+
+    Raises :class:`UsageError` if silver lacks a day.
+    """
     known = days_of(lake)
     for day in days or ():
         if day not in known:
@@ -86,27 +89,27 @@ def require_days(lake: Lake, days: list[str] | None) -> list[str]:
 
 
 def unbounded_kinds() -> frozenset[str]:
-    """Event types that some table looks for however long ago they were: what they say lasts."""
+    """Return the event types that some table reads from any earlier time."""
     return frozenset(
         kind for recipe in RECIPES.values() for kind, back in recipe.silver.items() if back == "all"
     )
 
 
 class Inputs:
-    """Prints of what days are made from; what silver holds is looked at once."""
+    """Fingerprints of the input of days. Snapshots of silver are read once."""
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
         self._silver: dict[str, Snapshot] = {}
 
     def silver(self, kind: str) -> Snapshot:
-        """What silver has of an event type."""
+        """Return the snapshot of the silver table of an event type."""
         if kind not in self._silver:
             self._silver[kind] = self._lake.table(f"silver/{table_name(kind)}").snapshot()
         return self._silver[kind]
 
     def fingerprint(self, name: str, day: str, dimensions: Dimensions) -> str:
-        """What a day of a table is made from, in sixteen digits."""
+        """Return the fingerprint of the input of a day, in sixteen digits."""
         recipe = RECIPES[name]
         source: dict[str, Any] = {"recipe": [name, recipe.edition], **self._tables(name, day)}
         if recipe.uses_dimensions:
@@ -114,7 +117,7 @@ class Inputs:
         return _digest(source)
 
     def data_fingerprint(self, name: str, day: str) -> str:
-        """The same without the dimensions, and whatever the recipe."""
+        """Return the fingerprint without the dimensions and the recipe."""
         return _digest(self._tables(name, day))
 
     def _tables(self, name: str, day: str) -> dict[str, Any]:
@@ -141,7 +144,7 @@ class Inputs:
 
 
 def unbuilt(lake: Lake, day: str, inputs: Inputs) -> list[str]:
-    """The gold tables that lack a day, or have it from other data than there is now."""
+    """Return the gold tables that lack a day, or were built from other data."""
     found = []
     for name in GOLD:
         stated = lake.table(gold_name(name)).snapshot().meta.get(note(day))

@@ -1,4 +1,4 @@
-"""How each gold table is made: from which events and tables, how far back, by which function."""
+"""Recipe of each gold table: its inputs, how far back they reach, and its builder."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ __all__ = ["ORDER", "RECIPES", "BuildContext", "Recipe"]
 
 @dataclass(frozen=True, slots=True)
 class BuildContext:
-    """What a table can be made from."""
+    """Inputs that a recipe can use."""
 
     spark: SparkSession
     silver: Silver
     dimensions: Dimensions
     now_us: int
     gold: Callable[[str, Iterable[str]], DataFrame]
-    """A gold table that was built before, of some days."""
+    """Returns some days of a gold table that was built before."""
     paths: Callable[[Sequence[str]], DataFrame]
-    """What went over each way in five minutes, of some days: made once for a build."""
+    """Returns the traffic by path in five minutes of some days, computed once for a build."""
     persist: Persist = unpersisted
     quarantine: DataFrame | None = None
     """Lines that could not be read."""
     unfit: DataFrame | None = None
     """Events that could not be used."""
     clocks: DataFrame | None = None
-    """Who ever wrote telemetry."""
+    """Relays that ever wrote telemetry."""
 
 
 Make: TypeAlias = Callable[[BuildContext, Sequence[str]], DataFrame]
@@ -56,20 +56,20 @@ _Longer: TypeAlias = Callable[[BuildContext, DataFrame, str], DataFrame]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How a table is made."""
+    """How a table is built."""
 
     make: Make
     silver: Mapping[str, Lookback] = field(default_factory=dict)
-    """Event types that it reads, and how far back."""
+    """Event types to how far back they are read."""
     gold: Mapping[str, int] = field(default_factory=dict)
-    """Gold tables that it reads, and of how many days, the day itself included."""
+    """Lower gold tables to the number of days that are read, the day itself included."""
     uses_dimensions: bool = False
     adds: bool = False
-    """Whether rows are added, and none are replaced."""
+    """Whether rows are added, and none replaced."""
     refused: bool = False
-    """Whether it reads what could not be read or used, too."""
+    """Whether it also reads the quarantine tables."""
     edition: int = 1
-    """Larger after a change of what the table holds: its days are stale then."""
+    """Increased when the content of the table changes, so that all days are stale."""
 
 
 def _simple(
@@ -91,7 +91,7 @@ def _with_dimensions(
 
 
 def _reaching_back(days: Sequence[str], count: int) -> list[str]:
-    """Some days and those before each, ``count`` in all for each."""
+    """Return some days with the days before each, ``count`` in all for each."""
     found = {
         str(date.fromisoformat(day) - timedelta(days=step)) for day in days for step in range(count)
     }
@@ -136,7 +136,7 @@ def _plain(make: Callable[[DataFrame, str], DataFrame]) -> _Longer:
 
 
 def _longer(make: _Longer, *names: str, uses_dimensions: bool = False) -> dict[str, Recipe]:
-    """Tables of longer and longer windows, each made from the one before and nothing else."""
+    """Return recipes of tables with longer windows, each built from the one before."""
 
     def recipe(lower: str, name: str) -> Recipe:
         return Recipe(
@@ -216,4 +216,4 @@ RECIPES: Final[Mapping[str, Recipe]] = {
 """Table to recipe."""
 
 ORDER: Final = tuple(RECIPES)
-"""In this order every table finds what it stands on."""
+"""Tables in build order: each comes after the tables it reads."""

@@ -1,8 +1,7 @@
-"""The silver tables that gold is made from: of a lake, or frames that a test gives.
+"""Silver tables as input of gold: from a lake, or frames of a test.
 
-Builders ask for event types and days. Some look back: a counter has a sample before it, a state has
-a record long ago. How far is said where it is asked, so that a day that is built alone equals the
-same day built with others.
+Builders read event types and days. Some look back: a counter needs the sample before it, a state an
+older record. The look-back is explicit, so a day built alone equals the same day built with others.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from laps_analytics.schema import silver_type, table_name
 __all__ = ["ENVELOPE", "Lookback", "Silver", "partitions_of", "stored_type", "wanted"]
 
 Lookback: TypeAlias = Literal["none", "hour", "all"]
-"""What is read beside the days: nothing, the last hour before each, or everything earlier."""
+"""What is read besides the days: nothing, the last hour before each, or everything earlier."""
 
 ENVELOPE: Final = ("dt", "ts", "relay", "boot", "event_seq", "late", "skew_us")
 """Columns that events of all types have."""
@@ -32,7 +31,7 @@ _LAST_HOUR: Final = "23"
 
 
 def stored_type(event_type: str) -> StructType:
-    """The columns of a silver table as it is stored, with those of its partitions."""
+    """Return the columns of a silver table as stored, with its partition columns."""
     return StructType(
         [
             *silver_type(event_type).fields,
@@ -44,7 +43,7 @@ def stored_type(event_type: str) -> StructType:
 
 @dataclass(frozen=True, slots=True)
 class PartitionFilter:
-    """Which partitions are read."""
+    """Selects the partitions to read."""
 
     days: frozenset[str]
     evenings: frozenset[str]
@@ -57,7 +56,7 @@ class PartitionFilter:
 
 
 def wanted(days: Iterable[str], back: Lookback = "none") -> PartitionFilter:
-    """Whether a partition (day, hour) is needed to build some days."""
+    """Return a filter of the partitions (day, hour) that are needed to build some days."""
     chosen = frozenset(days)
     evenings = {str(date.fromisoformat(day) - timedelta(days=1)) for day in chosen}
     return PartitionFilter(
@@ -80,7 +79,7 @@ class Silver:
 
     @classmethod
     def of_lake(cls, spark: SparkSession, lake: Lake) -> Silver:
-        """The tables of a lake; only files of the partitions that are needed are opened."""
+        """Return the tables of a lake. Only files of the needed partitions are opened."""
 
         def source(event_type: str, where: PartitionFilter) -> DataFrame:
             table = lake.table(f"silver/{table_name(event_type)}")
@@ -115,7 +114,7 @@ class Silver:
 
     @classmethod
     def of_frames(cls, spark: SparkSession, frames: Mapping[str, DataFrame]) -> Silver:
-        """Frames as they are; an event type that is not there is empty."""
+        """Return frames as tables; an event type that is missing is empty."""
 
         def source(event_type: str, where: PartitionFilter) -> DataFrame:
             frame = frames.get(event_type)
@@ -132,13 +131,13 @@ class Silver:
         return cls(source)
 
     def read(self, event_type: str, days: Iterable[str], back: Lookback = "none") -> DataFrame:
-        """The events of some days, and of the time before that ``back`` asks for."""
+        """Return the events of some days, and of the time before that ``back`` selects."""
         return self._source(event_type, wanted(days, back))
 
     def read_envelopes(
         self, event_types: Sequence[str], days: Iterable[str], back: Lookback = "none"
     ) -> DataFrame:
-        """What events of several types have in common (:data:`ENVELOPE`), in one scan of a lake."""
+        """Return the common columns (:data:`ENVELOPE`) of several event types in one scan."""
         where = wanted(days, back)
         if self._envelopes is not None:
             return self._envelopes(event_types, where)
@@ -147,7 +146,7 @@ class Silver:
 
 
 def _empty_frame(spark: SparkSession, event_type: str) -> DataFrame:
-    """No rows, in a way that Spark sees when it plans: what stands on them costs no task."""
+    """Return a frame that Spark knows to be empty when it plans, so that it costs no task."""
     columns = [
         F.lit(None).cast(field.dataType).alias(field.name)
         for field in stored_type(event_type).fields
@@ -156,5 +155,5 @@ def _empty_frame(spark: SparkSession, event_type: str) -> DataFrame:
 
 
 def partitions_of(file: DataFile) -> tuple[str, str]:
-    """Day and hour of a file."""
+    """Return day and hour of a file."""
     return file.partition["dt"], file.partition["hour"]

@@ -1,9 +1,8 @@
-"""Every gold table, as a contract. Builders keep it, tests and the reference page read it.
+"""Contracts of all gold tables. Builders, tests and the reference page use them.
 
-Words: a *link* is two relays that are peers, in one direction of the data. *WAN* is between
-regions: bytes that a relay sent to a peer whose region is another one. Relays without a region are
-each a region of their own. Tables that there are for several lengths of window stand in
-:mod:`laps_analytics.gold.families`.
+A *link* is a pair of peer relays, in one direction of the data. *WAN* bytes are those that a relay
+sent to a peer in another region. A relay without a region is a region of its own. Tables with
+several window lengths are in :mod:`laps_analytics.gold.families`.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""Ingest: from the files that relays write to bronze and silver tables, each event once.
+"""Ingest: load files of relays into bronze and silver tables, each event once.
 
 ::
 
     files -> sources -> intake -> parse -> bronze -> rebuild / append -> silver
                           |                                |
                        journal                       clock, offsets
-                (what was taken)             (time of relays, corrected)
+                 (state of ingest)            (clock errors of the relays)
 
-:mod:`.run` does this once for a batch; :mod:`.stream` does it continuously, with the same steps.
-:mod:`.compaction` keeps the number of files small while a stream runs.
+:mod:`.run` processes one batch. :mod:`.stream` does so continuously, with the same steps.
+:mod:`.compaction` merges small files while a stream runs. :mod:`.decode` reads compressed files,
+:mod:`.qlog` reads traces, and :mod:`.facts` summarises a batch.
 
 Other rooms may import ``run``, ``stream``, ``sources``, ``hours`` and ``journal``. The events are
 specified in ``docs/reference/telemetry.md``.

@@ -1,20 +1,22 @@
-r"""Silver while an hour is still open: only what is new is added.
+r"""Append the rows of a batch to an open hour of silver.
 
-To make an hour again for each batch of a stream would cost more with each minute of the hour. So
-the rows of a batch are added, and the hour is made as a whole once, when it is over
-(:mod:`laps_analytics.ingest.rebuild`). Until then its clocks are those of the last whole hour, and
-events that these would move to another hour wait.
+Rebuilding an hour for each batch of a stream would cost more with each minute. So rows are
+appended, and the hour is rebuilt once when it is over (:mod:`laps_analytics.ingest.rebuild`). Until
+then it uses the clock errors of the last complete hour. Events that would move to another hour wait
+for the rebuild.
 
-Each event is still there once. Relays number their events, so one with a number above all that were
-seen of its boot is new; that is nearly all of them. Only the others are looked up in bronze::
+Each event is stored once. Relays number their events, so a number above all earlier ones of the
+boot is new. Only other events are looked up in bronze:
+
+::
 
     number > highest of relay and boot?  --yes--> new
-                     \--no, or unknown--> in bronze, of a batch before?  --no--> new (it was late)
+                     \--no, or unknown--> in bronze, in an earlier batch?  --no--> new (it was late)
 
-What is kept between batches is one number and one time for each relay and boot, and for two hours
-only. A boot that is forgotten is unknown: what comes of it then is looked up. That is rare, since
-no hour is open for longer: an event comes to an open hour at most 1.5 h after its time, and its
-first copy came at most 1000 s before its time (else its clock is broken, and silver has neither).
+Between batches, ingest keeps one number and one time for each relay and boot, for two hours. Events
+of an unknown boot are looked up in bronze. That is rare: an event reaches an open hour at most 1.5
+h after its time. Its first copy came at most 1000 s before its time; otherwise the clock is broken,
+and silver holds neither.
 """
 
 from __future__ import annotations
@@ -40,15 +42,15 @@ from laps_analytics.schema import BRONZE, event_types, silver_type, table_name
 __all__ = ["BOOT_TTL_US", "Boots", "append", "maybe_seen", "updated_boots"]
 
 Boots = Mapping[str, tuple[int, int]]
-"""``relay:boot`` to the highest number that was seen, and to when that was."""
+"""``relay:boot`` to the highest event number, and to the time of the last event."""
 
 BOOT_TTL_US: Final = 2 * HOUR_US
-"""For how long a boot is known that says nothing."""
+"""Time after which a boot without events is forgotten."""
 
 _THREADS: Final = 3
-"""Tables that are written at once: small jobs wait more than they work."""
+"""Number of tables written at the same time."""
 _FEW: Final = 64
-"""Relays that are looked up one after the other."""
+"""Most relays whose offsets become a constant instead of a join."""
 _IN_SAME_HOUR: Final = f"(ts_us - offset_us) div {HOUR_US} = ts_us div {HOUR_US}"
 """Whether an event stays in its hour when its time is corrected."""
 
@@ -62,7 +64,7 @@ def append(
     batch: int,
     now_us: int,
 ) -> dict[str, tuple[int, int]]:
-    """Add the rows of a batch to silver; what is known of boots after it."""
+    """Add the rows of a batch to silver, and return the state of the boots after it."""
     table = lake.table("bronze/events")
     known = set(event_types())
     files = [
@@ -117,7 +119,7 @@ def append(
 
 
 def maybe_seen(numbers: Mapping[Boot, tuple[int, int]], boots: Boots) -> list[str]:
-    """Boots with a number that need not be new, or of which nothing is known (any more)."""
+    """Return the boots with a number that may be a duplicate, and the unknown boots."""
     found = []
     for (relay, boot), (lowest, _) in numbers.items():
         name = f"{relay}:{boot}"
@@ -127,7 +129,7 @@ def maybe_seen(numbers: Mapping[Boot, tuple[int, int]], boots: Boots) -> list[st
 
 
 def updated_boots(boots: Boots, facts: Facts, now_us: int) -> dict[str, tuple[int, int]]:
-    """What is known after a batch, without boots that said nothing for long."""
+    """Return the state of the boots after a batch, without boots that have expired."""
     after = {name: (top, at) for name, (top, at) in boots.items() if now_us - at < BOOT_TTL_US}
     for mine in facts.numbers.values():
         for (relay, boot), (_, highest) in mine.items():
@@ -138,7 +140,7 @@ def updated_boots(boots: Boots, facts: Facts, now_us: int) -> dict[str, tuple[in
 
 
 def _clock(lake: Lake, facts: Facts, now_us: int) -> list[dict[str, Any]]:
-    """The clocks of a batch: the last that are known, if they are not plainly broken."""
+    """Return the clock rows of a batch, with the last known offsets of the relays."""
     last: dict[str, Mapping[str, Any]] = {}
     table = lake.table("silver/clock")
     snapshot = table.snapshot()
@@ -159,10 +161,10 @@ def _clock(lake: Lake, facts: Facts, now_us: int) -> list[dict[str, Any]]:
 
 
 def _with_corrected_time(rows: DataFrame, clock: list[dict[str, Any]]) -> DataFrame:
-    """Rows of relays whose clock is not broken, and what :func:`with_clock` says of them.
+    """Return the rows of relays without a broken clock, with the columns of :func:`with_clock`.
 
-    To join with the clocks is a job of its own, so where they are few, and of one hour, they are a
-    constant: as text, since that is no part of the code that Spark compiles.
+    A join with the clocks is a job of its own. The offsets of few relays in one hour are a JSON
+    constant instead; text is not part of the code that Spark compiles.
     """
     if len({(row["dt"], row["hour"]) for row in clock}) > 1 or len(clock) > _FEW:
         known = [tuple(row[name] for name in CLOCK_WITH_BATCH.fieldNames()) for row in clock]

@@ -1,4 +1,4 @@
-"""From the inbox to ``bronze/events`` and ``bronze/quarantine``, in one pass over the lines."""
+"""Write the lines of the inbox to ``bronze/events`` and ``bronze/quarantine`` in one pass."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ _OLDEST: Final = hour_at(OLDEST_US)
 
 
 def batch_key(batch: int) -> str:
-    """The name of a batch in the logs of tables."""
+    """Return the name of a batch in the logs of tables."""
     return f"batch-{batch}"
 
 
 def expired_key(batch: int) -> str:
-    """The same, for events of days that are not kept any more."""
+    """Return the name of the part of a batch that belongs to removed days."""
     return f"expired-{batch}"
 
 
 def lines_of(spark: SparkSession, files: Iterable[Path]) -> DataFrame:
-    """The lines of files of the inbox: ``value`` and ``source``."""
+    """Return the lines of files of the inbox, as columns ``value`` and ``source``."""
     read = spark.read.option("lineSep", "\n").text([spark_path(file) for file in files])
     return read.select("value", source_column().alias("source"))
 
 
 def source_column() -> Column:
-    """The name of the source, which the name of a file of the inbox has in its middle."""
+    """Return the name of the source, which is part of the name of a file in the inbox."""
     name = "_metadata.file_name"
     return fn.expr(f"substring({name}, {_HEAD + 1}, length({name}) - {_HEAD + len(SUFFIX)})")
 
@@ -57,16 +57,16 @@ def write_bronze(
     stage: Path,
     progress: Callable[[str], None] = lambda _: None,
 ) -> None:
-    r"""Commit lines to bronze as a batch: once, however often it is tried.
+    r"""Commit lines to bronze as a batch. Repeating it does nothing.
 
     ::
 
         lines --parse--> stage/rows/dt=.../hour=.../type=...      --------------> bronze/events
                     \--> stage/suspect --judge--> stage/judged --> no event ----> bronze/quarantine
                                                          \----> event: stage/rows
-        stage/rows of hours that are not kept any more --> stage/expired -------> bronze/quarantine
+        stage/rows of hours that were removed ---------> stage/expired ---------> bronze/quarantine
 
-    ``bronze/events`` is last: where it has the batch, all of this is done.
+    ``bronze/events`` is committed last: if it has the batch, all steps are done.
     """
     table = lake.table("bronze/events")
     key = batch_key(batch)
@@ -98,7 +98,7 @@ def write_bronze(
 
 
 def _quarantine(refused: DataFrame, lake: Lake, key: str, *, batch: int, seen_us: int) -> None:
-    """Commit lines that are not taken, with their reasons."""
+    """Commit refused lines with their reasons."""
     rows = refused.select(
         *("line", "source", "reason", "relay", "ts_us"),
         fn.lit(batch).cast("bigint").alias("batch"),
@@ -112,10 +112,10 @@ def _quarantine(refused: DataFrame, lake: Lake, key: str, *, batch: int, seen_us
 def _refuse_expired(
     spark: SparkSession, lake: Lake, stage: Path, first: Hour, *, batch: int, seen_us: int
 ) -> None:
-    """Quarantine events of hours before ``first``: what they belong to is not there any more.
+    """Quarantine events of hours before ``first``, whose other events were removed.
 
-    Silver would be made again from them alone, and gold from that. A clock that stands before 2020
-    is broken, and not late: its events go their usual way to ``silver/quarantine``.
+    Otherwise silver and gold would be rebuilt from these events alone. A clock before 2020 is
+    broken, not late; its events go to ``silver/quarantine`` as usual.
     """
     expired = stage / "expired"
     for folder in sorted((stage / "rows").glob("dt=*/hour=*")):
@@ -135,7 +135,7 @@ def _refuse_expired(
 
 
 def hours_of_batch(lake: Lake, batch: int) -> set[Hour]:
-    """The hours that a batch added rows to."""
+    """Return the hours that a batch added rows to."""
     return {hour_of_file(file) for file in lake.table("bronze/events").files_of(batch_key(batch))}
 
 

@@ -1,15 +1,15 @@
 """The clock of each relay in each hour: ``silver/clock``.
 
-An hour is judged by the events that lie in it by their own stamps, and by nothing else. So the same
-events give the same clocks, in whatever order and in however many pieces they came.
+Only the events stamped in an hour decide about its clocks. So the same events give the same clocks,
+in any order and any number of batches.
 
-A clock is broken, and its events of that hour are not used, if
+A clock is broken, and silver drops the events of that hour, in four cases:
 
-- it says a year before 2020, as after a start without a battery;
-- it was ahead of us when we read the file, by more than :data:`LIMIT_US`;
-- it is off by more than that against its peers;
-- it and its peers stamped objects of the same link, and none of them is the same object, although
-  other relays have such pairs: then they do not write of the same hour.
+- it shows a year before 2020, as after a start without a battery;
+- it was ahead of the local clock by more than :data:`LIMIT_US` when the file was read;
+- it differs from its peers by more than that;
+- the relay and its peers stamped objects of the same link, and no object has both stamps, although
+  other relays have such pairs.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from laps_analytics.ingest.offsets import Link, Offset, solve
 __all__ = ["LIMIT_US", "OLDEST_US", "clock_rows", "link_rows", "relay_rows"]
 
 LIMIT_US: Final = 1_000_000_000
-"""More than 1000 s is not skew any more; NTP itself gives up there."""
+"""Largest clock error, 1000 s; NTP gives up at the same value."""
 OLDEST_US: Final = 1_577_836_800_000_000
-"""2020."""
+"""Start of 2020."""
 _FEW: Final = 20
-"""Stamps from which on it is strange that none of them has a partner."""
+"""Least number of stamps for the check that some of them have a partner."""
 _DAY_US: Final = 86_400_000_000
 
 
 def relay_rows(bronze: DataFrame) -> DataFrame:
-    """Who wrote how much in which hour, and when: one row for each relay and hour."""
+    """Return one row for each relay and hour: number of events, first and last time."""
     return bronze.groupBy("dt", "hour", "relay").agg(
         fn.count("*").alias("events"),
         fn.min("ts_us").alias("first_us"),
@@ -47,7 +47,7 @@ def relay_rows(bronze: DataFrame) -> DataFrame:
 
 
 def link_rows(samples: DataFrame, quic: DataFrame) -> DataFrame:
-    """What both ends of a link stamped: one row for each direction and hour.
+    """Return one row for each direction of a link and hour: stamps of both ends, and pairs.
 
     ``samples`` and ``quic`` are bronze rows of delivery.sample and quic.sample.
     """
@@ -106,7 +106,7 @@ def link_rows(samples: DataFrame, quic: DataFrame) -> DataFrame:
 def clock_rows(
     relays: Iterable[Mapping[str, Any]], links: Iterable[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The rows of ``silver/clock``; small: solved here and not by Spark."""
+    """Return the rows of ``silver/clock``. They are few, so no Spark job computes them."""
     by_hour: defaultdict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for link in links:
         by_hour[link["dt"], link["hour"]].append(link)
@@ -157,7 +157,7 @@ def _reason(row: Mapping[str, Any], offset: Offset, unpaired_relay: bool) -> str
 
 
 def _unpaired_relays(links: list[Mapping[str, Any]]) -> set[str]:
-    """Relays that share links with others, but not one object, where others do."""
+    """Return relays that share links but no stamped object with a peer, if most others do."""
     chances: defaultdict[str, int] = defaultdict(int)
     pairs: defaultdict[str, int] = defaultdict(int)
     for link in links:

@@ -1,13 +1,13 @@
-r"""What keeps a lake small while a stream goes on, between its batches.
+"""Merge small files and delete unused ones between the batches of a stream.
 
 ::
 
-    batch, batch, batch --> small files of an open hour --many?--> one of them for each partition
-    an hour is over     --> silver is made as a whole; bronze: its small files become one
-    an hour later       --> files that were taken out, and old entries of logs, are removed
+    batch, batch, batch --> small files of an open hour --too many?--> one for each partition
+    hour is over        --> silver is rebuilt; the small files of bronze become one
+    an hour later       --> removed files and old log entries are deleted
 
-Nothing here belongs to a batch. Rows do not change, a commit is there or not, and what is not done
-because the process is killed is done after the next batch: hours that are over wait in the journal.
+Compaction does not change rows and is not part of a batch. Work that a killed process left is done
+after the next batch: the journal lists the hours that are over.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ __all__ = [
 ]
 
 _SMALL: Final = 32 << 20
-"""Bytes of a file that is merged with others no more."""
+"""Size below which a file is merged with others, in bytes."""
 _HOURLY: Final = StructType([StructField("dt", StringType()), StructField("hour", StringType())])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpkeepLimits:
-    """How much may lie about."""
+    """Limits of small files and of removed files."""
 
     open_files: int = 64
-    """Small files of a partition while its hour is open."""
+    """Most small files of a partition while its hour is open."""
     closed_files: int = 4
-    """The same when it is over; late events come in small files again."""
+    """Most small files when the hour is over. Late events add small files again."""
     look_every: int = 16
-    """Batches between looks for small files."""
+    """Batches between two searches for small files."""
     readers_s: float = 3600.0
-    """For how long a file that was taken out stays for those who read it."""
+    """Seconds for which a removed file stays on disk for its readers."""
     renew_every: int = 256
-    """Micro-batches after which a stream has a new checkpoint."""
+    """Micro-batches after which a stream starts a new checkpoint."""
 
 
 def needs_compaction(
     files: Iterable[DataFile], limit: Callable[[DataFile], int | None]
 ) -> list[DataFile]:
-    """The small files of partitions that have more of them than the limit, if there is one."""
+    """Return the small files of partitions that have more of them than ``limit`` allows."""
     parts: defaultdict[tuple[str, ...], list[DataFile]] = defaultdict(list)
     for file in files:
         if file.bytes < _SMALL and limit(file) is not None:
@@ -76,7 +76,10 @@ def compact_after_batch(
     batch: int,
     made: set[Hour],
 ) -> int:
-    """After a batch that made some hours whole: merge and remove what is due; files merged."""
+    """Merge and delete files that are due, and return the number of merged files.
+
+    ``made`` are the hours that the batch rebuilt.
+    """
     closed: set[Hour] = {(dt, hour) for dt, hour in journal.state.get("closed", ())}
     found = 0
     if closed or batch % limits.look_every == 0:
@@ -96,7 +99,7 @@ def compact_hours(
     closed: set[Hour],
     limits: UpkeepLimits,
 ) -> int:
-    """Merge small files of some hours, in bronze and in silver; how many there were."""
+    """Merge small files of some hours in bronze and silver, and return their number."""
 
     def is_open(file: DataFile) -> int | None:
         return limits.open_files if hour_of_file(file) in hours else None
@@ -125,7 +128,7 @@ def compact_hours(
 def remove_unused(
     lake: Lake, journal: Journal, limits: UpkeepLimits, *, deep: bool = False
 ) -> None:
-    """Remove what no reader needs; with ``deep`` also what killed writers left in tables."""
+    """Delete files that no reader needs; with ``deep``, also those of killed writers."""
     for name in lake.tables():
         if name.startswith(("bronze/", "silver/")):
             table = lake.table(name)

@@ -1,7 +1,7 @@
-"""Files as plain bytes: compressed or not, whole or cut off.
+"""Read files block by block: plain or compressed, complete or not.
 
-A file that is cut off, or damaged in the middle, gives everything that can be had of it, and then a
-reason. Spark would fail the whole job instead; that is why files are decoded before it sees them.
+A truncated or damaged file yields everything before the fault, and then a reason. Spark would fail
+the whole job, so files are decoded before Spark reads them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAGIC: Final[dict[bytes, tuple[str, Callable[[], Any]]]] = {
     b"BZh": ("bzip2", bz2.BZ2Decompressor),
     b"\x28\xb5\x2f\xfd": ("zstd", lambda: zstandard.ZstdDecompressor().decompressobj()),
 }
-"""How a file begins, and who reads it: names are often wrong, first bytes are not."""
+"""First bytes of a file to its compression. File names are less reliable."""
 
 
 def _codec(head: bytes) -> tuple[str, Callable[[], Any]] | None:
@@ -34,13 +34,16 @@ def _codec(head: bytes) -> tuple[str, Callable[[], Any]] | None:
 
 
 def is_plain(path: Path) -> bool:
-    """Whether a file is not compressed."""
+    """Return whether a file is not compressed."""
     with _opened(path) as file:
         return _codec(file.read(4)) is None
 
 
 class Decoded:
-    """The bytes of a file, block by block; then ``fault`` says why there are no more, if so."""
+    """The bytes of a file as blocks.
+
+    After the last one ``fault`` has the reason of an early end.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path

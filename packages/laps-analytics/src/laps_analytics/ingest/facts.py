@@ -1,7 +1,6 @@
-"""What a batch holds, before its rows are looked at: from a few columns of its files.
+"""Summary of a batch, from a few columns of its files.
 
-The columns are small, and a micro-batch has few rows: to read them here costs less than the three
-jobs of Spark that would ask the same.
+A micro-batch has few rows. Reading these columns with PyArrow costs less than three Spark jobs.
 """
 
 from __future__ import annotations
@@ -20,27 +19,27 @@ from laps_analytics.lake import DataFile, Table
 __all__ = ["Boot", "Facts", "facts_of"]
 
 Boot = tuple[str, int]
-"""A relay and one of its boots: what numbers its events."""
+"""A relay and one of its boots. Event numbers are unique within a boot."""
 
 _COLUMNS: Final = ("relay", "boot", "event_seq", "ts_us", "shape", "batch", "seen_us")
 
 
 @dataclass(slots=True)
 class Facts:
-    """What the events of a batch are, by type and relay."""
+    """Summary of the events of a batch."""
 
     numbers: dict[str, dict[Boot, tuple[int, int]]] = field(default_factory=dict)
-    """The lowest and the highest number, by type and boot."""
+    """Lowest and highest event number, by type and boot."""
     shapes: dict[str, set[str]] = field(default_factory=dict)
-    """The shapes of bodies, by type."""
+    """Shapes of bodies, by type."""
     copied: set[str] = field(default_factory=set)
-    """Types with copies among their own rows."""
+    """Types with duplicates within the batch."""
     relays: list[dict[str, Any]] = field(default_factory=list)
-    """Who wrote how much in which hour: as of :func:`laps_analytics.ingest.clock.relay_rows`."""
+    """One row for each relay and hour, as :func:`laps_analytics.ingest.clock.relay_rows` has it."""
 
 
 def facts_of(table: Table, files: Iterable[DataFile]) -> Facts:
-    """What some files of ``bronze/events`` hold."""
+    """Return the summary of some files of ``bronze/events``."""
     found = Facts()
     kinds: defaultdict[str, list[DataFile]] = defaultdict(list)
     for file in files:

@@ -1,4 +1,4 @@
-"""Hours as partitions name them, and what the clock of a relay does to the hour of its events."""
+"""Hours as partitions name them, and how clock errors move events between hours."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ __all__ = ["HOUR_US", "WATERMARK_US", "Hour", "begin_of", "hour_at", "hour_of_fi
 
 HOUR_US: Final = 3_600_000_000
 WATERMARK_US: Final = 30 * 60 * 1_000_000
-"""How long after its end an hour is over. What comes to it then is late."""
+"""Time after its end at which an hour closes. Later events are late."""
 
 Hour = tuple[str, str]
 """``dt`` and ``hour`` of a partition."""
 
 
 def begin_of(hour: Hour) -> int:
-    """The first microsecond of an hour."""
+    """Return the first microsecond of an hour."""
     at = datetime.strptime(f"{hour[0]} {hour[1]}", "%Y-%m-%d %H").replace(tzinfo=UTC)
     return int(at.timestamp()) * 1_000_000
 
 
 def hour_at(ts_us: int) -> Hour:
-    """The hour of a time."""
+    """Return the hour of a time in microseconds."""
     at = datetime.fromtimestamp(ts_us // 1_000_000, UTC)
     return f"{at:%Y-%m-%d}", f"{at:%H}"
 
 
 def hour_of_file(file: DataFile) -> Hour:
-    """The hour of a file of a table with such partitions."""
+    """Return the hour of a file of a table with such partitions."""
     return file.partition["dt"], file.partition["hour"]
 
 
 def reach(clock: Iterable[Mapping[str, Any]]) -> dict[Hour, set[Hour]]:
-    """Which hours the events of an hour lie in once their times are corrected, by raw hour."""
+    """Return, for each raw hour, the hours of its events after correcting their times."""
     found: dict[Hour, set[Hour]] = {}
     for row in clock:
         hour = (row["dt"], row["hour"])

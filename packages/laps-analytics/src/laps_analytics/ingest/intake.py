@@ -1,16 +1,16 @@
-r"""From files of relays to whole lines that nothing can change any more, each of them once.
+"""Copy complete lines from files of relays into the inbox, each line once.
 
 ::
 
-    source --read--> spool/N-0-name.lines --journal: "N is taken, these files up to here"--> inbox/
+    source --read--> spool/N-0-name.lines --journal: intake N, offset of each file--> inbox/
 
-A file is known by its first line (its first event id is nobody else's) and by a digest of what was
-taken of it. So it may grow, be renamed when its relay finishes it, or be compressed: what was taken
-is not taken again, and the rest is. If the process is killed before the entry of the journal, files
-in ``spool`` do not count and are made again; if it is killed after, they are moved on.
+A file is identified by its first line, which has a unique event id, and by a digest of the bytes
+taken so far. So it may grow, be renamed or be compressed: bytes that were taken are not taken
+again. If the process is killed before the journal entry, the spool is discarded and read again. If
+it is killed after the entry, the spool is moved to the inbox.
 
-The last line of a finished file may lack its end. If it is an event it counts; if not, it goes to
-quarantine, and is read again should the file grow after all.
+The last line of a finished file may lack its newline. A complete event is taken. Anything else goes
+to quarantine, and is read again if the file grows.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ FAULTS_SUFFIX: Final = ".faults"
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something of a file that is not a line: what is left of it, and why."""
+    """A part of a file that is not a line, and the reason."""
 
     source: str
     line: str
@@ -60,10 +60,10 @@ class Fault:
 
 @dataclass(slots=True)
 class Taken:
-    """What one intake brought."""
+    """Result of an intake."""
 
     files: int = 0
-    """Files with something new."""
+    """Number of files with new bytes."""
     unchanged: int = 0
     bytes: int = 0
     faults: list[Fault] = field(default_factory=list)
@@ -71,25 +71,25 @@ class Taken:
 
 @dataclass(slots=True)
 class _Read:
-    """What is known of a file after reading it once."""
+    """Result of reading a file once."""
 
     first: str
     begin: int = 0
-    """Where what is new begins, in decoded bytes."""
+    """Offset of the first new byte, after decompression."""
     end: int = 0
-    """Where its last whole line ends."""
+    """Offset of the end of the last complete line."""
     digest: str = ""
     tail: bytes = b""
     fault: str | None = None
 
 
 def source_name(path: Path) -> str:
-    """The name of a source in tables: that of its file, with nothing that could break a path."""
+    """Return the file name of a source without characters that are unsafe in a path."""
     return _UNSAFE.sub("_", path.name)[-150:]
 
 
 def recover(journal: Journal) -> None:
-    """Finish what a killed process had taken, and forget what it had not."""
+    """Complete the intake of a killed process if the journal has it; discard it otherwise."""
     last: Mapping[str, Any] = journal.state.get("taken") or {}
     for name in last.get("names", ()):
         if (journal.spool / name).exists():
@@ -103,7 +103,7 @@ def recover(journal: Journal) -> None:
 def take(
     journal: Journal, sources: Iterable[Source], *, progress: Callable[[str], None] = lambda _: None
 ) -> Taken:
-    """Take what is new of some files. After this it is in the inbox, whatever happens to them."""
+    """Copy the new lines of some files into the inbox."""
     number = int((journal.state.get("taken") or {}).get("number", 0)) + 1
     known = _Known(journal.state)
     notes: dict[str, Any] = {}
@@ -159,7 +159,7 @@ def take(
 
 
 class _Known:
-    """What was taken of which file, by path and by first line."""
+    """State of each file that was taken, by path and by first line."""
 
     def __init__(self, state: Mapping[str, Any]) -> None:
         self.states: dict[str, Any] = {}
@@ -173,7 +173,7 @@ class _Known:
         self._by_first[state["first"]].append(state)
 
     def prefixes(self, first: str) -> dict[int, set[str]]:
-        """Digests of what was taken of files that begin so, by length."""
+        """Return digests of the bytes taken of files with this first line, by length."""
         found: defaultdict[int, set[str]] = defaultdict(set)
         for state in self._by_first.get(first, ()):
             found[state["offset"]].add(state["digest"])
@@ -181,7 +181,7 @@ class _Known:
 
 
 def _read(source: Source, known: _Known) -> _Read:
-    """Read a file once: what of it was taken before, and where its last whole line ends."""
+    """Read a file once, and find its new bytes and the end of its last complete line."""
     decoded = Decoded(source.path)
     hasher = blake2b(digest_size=16)
     result: _Read | None = None
@@ -224,7 +224,7 @@ def _digest(source: Source, end: int) -> str:
 
 
 def _tail(source: Source, read: _Read) -> Fault | None:
-    """What is wrong with the end of a file; None if it ends well, or is not at its end yet."""
+    """Return the fault at the end of a file; None if it ends well or is still being written."""
     if read.fault is None and (source.kind == "open" or not read.tail.strip()):
         return None
     why = read.fault
@@ -240,7 +240,7 @@ def _tail(source: Source, read: _Read) -> Fault | None:
 
 
 def _spool(source: Source, to: Path, begin: int, end: int, *, add_end: bool) -> None:
-    """Put a part of a file aside: as another name of the same file where that will do."""
+    """Copy a part of a file into the spool; make a hard link if the whole file is taken."""
     if begin == 0 and not add_end and source.kind != "open" and is_plain(source.path):
         try:
             if source.path.stat().st_size == end:

@@ -1,15 +1,15 @@
-"""The journal of a lake: what was taken from which file, and which batch is under way.
+"""The journal of a lake: the state of ingest.
 
 ::
 
     lake/_ingest/
-      _log/00000000000000000001.json    what was taken, what was begun, what was done (a log)
-      lock                              held by the one process that ingests
-      spool/                            being copied; not in the journal, so it does not count
-      inbox/                            whole lines, taken and not yet in a table
-      stage/<batch>-<random>/           Parquet of a batch under way
+      _log/00000000000000000001.json    files taken, batches begun, batches done (a log)
+      lock                              held by the process that ingests
+      spool/                            being copied; not in the journal yet
+      inbox/                            complete lines that are not in a table yet
+      stage/<batch>-<random>/           Parquet files of the batch in progress
 
-The sum of the log is the state, as for any table: one value for each key, and the last one counts.
+The state is the last value of each key, as with the metadata of any table.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Journal"]
 
 
 class Journal:
-    """Reading and adding to the journal; only under its lock."""
+    """State of ingest. Read and write it only under its lock."""
 
     def __init__(self, lake: Lake) -> None:
         self.home: Path = lake.root / "_ingest"
@@ -40,7 +40,10 @@ class Journal:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Be the only one that ingests. A process that dies lets go of the lock."""
+        """Hold the lock of ingest; it is released when the process dies.
+
+        Raises :class:`ConflictError` if another process holds it.
+        """
         with writing(self.home):
             for folder in (self.spool, self.inbox, self.stage):
                 folder.mkdir(parents=True, exist_ok=True)
@@ -57,15 +60,15 @@ class Journal:
 
     @property
     def state(self) -> Mapping[str, Any]:
-        """What was noted last, key by key."""
+        """Last value of each key."""
         return self._snapshot().meta
 
     def note(self, **meta: Any) -> None:
-        """Add to the journal, in one step."""
+        """Set keys in one commit."""
         self.note_all(meta)
 
     def note_all(self, meta: Mapping[str, Any]) -> None:
-        """Add to the journal, in one step; keys may be any text."""
+        """Set keys in one commit; keys may be any text."""
         base = self._snapshot()
         self._table.commit(None, base=base, meta=meta)
         # What is null is not kept: files come and go as long as a stream lives.
@@ -73,7 +76,7 @@ class Journal:
         self._seen = Snapshot(base.version + 1, base.files, base.batches, merged)
 
     def sweep(self, *, older_than: float) -> None:
-        """Remove entries that are old, and that two sums hold."""
+        """Delete old log entries that two checkpoints cover."""
         self._table.sweep(older_than=older_than)
 
     def _snapshot(self) -> Snapshot:

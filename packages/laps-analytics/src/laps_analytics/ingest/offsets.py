@@ -1,15 +1,17 @@
-"""How far the clocks of relays are apart, from stamps on objects that two of them saw. Pure.
+"""Estimate clock errors from objects that two relays stamped. Pure functions.
 
-An object leaves A at ``out`` of A's clock and comes to B at ``in`` of B's. With ``e`` the error of
-a clock and ``d`` the time on the way::
+An object leaves A at ``out`` by A's clock and reaches B at ``in`` by B's clock. With the clock
+errors ``e`` and the delay ``d``:
+
+::
 
     A -> B    in - out = e(B) - e(A) + d        the least of many: d without queues
     B -> A    in - out = e(A) - e(B) + d
 
-Half the difference of both is ``e(B) - e(A)``, as in NTP. Where objects go one way only, half of
-the least round trip time stands for ``d``. The errors themselves are the least-squares solution
-over all links, and the median relay of each connected part is right by definition: one broken clock
-moves nobody else's.
+Half the difference of both is ``e(B) - e(A)``, as in NTP. If objects travel in one direction only,
+half of the least round trip time replaces ``d``. The errors are the least-squares solution over all
+links. The median clock of each connected component counts as right, so one broken clock does not
+move the others.
 """
 
 from __future__ import annotations
@@ -24,32 +26,32 @@ import numpy as np
 __all__ = ["ONE_WAY_WEIGHT", "Link", "Offset", "solve"]
 
 ONE_WAY_WEIGHT: Final = 0.25
-"""What a link with one direction counts: half a round trip is a guess at the way there."""
+"""Weight of a link with one direction, whose delay is half a round trip."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What was seen in one direction between two relays."""
+    """Measurements of one direction between two relays."""
 
     sender: str
     receiver: str
     least_us: int
-    """The least of ``in - out``."""
+    """Least value of ``in - out``."""
     pairs: int
     rtt_us: int | None = None
-    """The least round trip time, if one of them said."""
+    """Least round trip time that one of the relays reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """How far a clock is ahead, and how many pairs say so."""
+    """Clock error of a relay, and the number of pairs it is estimated from."""
 
     offset_us: int
     pairs: int
 
 
 def solve(links: Iterable[Link]) -> dict[str, Offset]:
-    """The error of each clock that has a usable link."""
+    """Return the error of each clock that has a usable link."""
     ways = {(link.sender, link.receiver): link for link in links}
     pairs: dict[str, int] = {}
     edges: list[tuple[str, str, float, float]] = []
@@ -74,7 +76,7 @@ def solve(links: Iterable[Link]) -> dict[str, Offset]:
 
 
 def _parts(edges: list[tuple[str, str, float, float]]) -> list[list[str]]:
-    """The relays, by connected part."""
+    """Return the relays of each connected component."""
     root: dict[str, str] = {}
 
     def find(relay: str) -> str:
@@ -93,7 +95,7 @@ def _parts(edges: list[tuple[str, str, float, float]]) -> list[list[str]]:
 def _least_squares(
     part: list[str], edges: list[tuple[str, str, float, float]]
 ) -> Mapping[str, float]:
-    """Errors that fit the differences best; only their differences mean something."""
+    """Return the errors that fit the differences best, relative to the first relay."""
     place = {relay: index for index, relay in enumerate(part)}
     matrix = np.zeros((len(part), len(part)))
     right = np.zeros(len(part))

@@ -1,19 +1,18 @@
-r"""Lines to bronze rows, in Spark's own expressions; what is suspect to them is judged in Python.
+r"""Parse lines into bronze rows with Spark expressions; check suspect lines in Python.
 
 ::
 
     line --from_json--> envelope + body (VARIANT)
-      |                   \-- the envelope, written again, is how the line begins? --> sound
-      \-- anything else: suspect --load_line--> sound after all, or quarantined with its reason
+      |                   \-- does the line begin with the envelope, serialised again? --> valid
+      \-- anything else: suspect --load_line--> valid, or quarantined with its reason
 
 ``laps_wire`` writes the fields of an envelope in one order and without blanks. If a line begins
-with exactly what the parsed values give when written so, then each value has its right type and no
-field is there twice; ``from_json`` alone would read ``"relay":9`` as text and take the last of two
-fields. Lines of other writers are slower, not wrong: they are suspect, and :func:`judge` lets them
-pass.
+with the serialised envelope, each value has the right type and no field occurs twice. ``from_json``
+alone would read ``"relay":9`` as text and take the last of two equal fields. Lines of other writers
+are suspect; :func:`judge` accepts them more slowly.
 
-Relays put their name into that of the file (``telemetry-0.1_0.7-1-000001.jsonl``). A line of
-another relay in such a file is refused: who writes one file could otherwise speak for everybody.
+The name of a file contains its relay (``telemetry-0.1_0.7-1-000001.jsonl``). A line of another
+relay in such a file is refused, so that a relay cannot write events of others.
 """
 
 from __future__ import annotations
@@ -62,10 +61,10 @@ _OPTIONS: Final = {
 }
 
 _NAMED: Final = r"^(?:telemetry-)?([0-9]+\.[0-9]+_[0-9]+\.[0-9]+)-"
-"""How the name of a file begins that says whose it is."""
+"""Beginning of a file name that contains a relay."""
 
 MAX_TS_US: Final = 7_258_118_400_000_000
-"""The end of the 22nd century: what lies after is no time, and years of five digits break dates."""
+"""End of the 22nd century. Later times are invalid; years of five digits break dates."""
 
 
 _T = TypeVar("_T")
@@ -74,7 +73,11 @@ _MADE: WeakKeyDictionary[SparkSession, dict[Hashable, Any]] = WeakKeyDictionary(
 
 
 def cached_columns(session: SparkSession, key: Hashable, make: Callable[[], _T]) -> _T:
-    """What ``make`` gives, made when it is asked for first in a session."""
+    """Return the result of ``make``, cached for the session and the key.
+
+    Each part of an expression in Python is a call to the JVM, and a body has hundreds. A stream
+    uses the same expressions for each batch.
+    """
     mine = _MADE.setdefault(session, {})
     if key not in mine:
         mine[key] = make()
@@ -82,10 +85,10 @@ def cached_columns(session: SparkSession, key: Hashable, make: Callable[[], _T])
 
 
 def parse(lines: DataFrame, *, batch: int, seen_us: int, judged: bool = False) -> DataFrame:
-    """Rows of ``bronze/events`` and a column ``line``: null if the row is sound, else the line.
+    """Return rows of ``bronze/events``, and a column ``line`` that is null if the row is valid.
 
-    ``lines`` has ``value`` and ``source``. Lines with nothing but blanks are left out. Lines that
-    :func:`judge` let pass are not doubted again.
+    ``lines`` has the columns ``value`` and ``source``. Blank lines are left out. With ``judged``
+    all lines count as valid.
     """
     steps = cached_columns(lines.sparkSession, ("parse", judged), lambda: _steps(judged=judged))
     rows = lines.where(steps.filled)
@@ -96,7 +99,7 @@ def parse(lines: DataFrame, *, batch: int, seen_us: int, judged: bool = False) -
 
 
 class _Steps(NamedTuple):
-    """The columns of :func:`parse`, but for what differs from batch to batch."""
+    """Columns of :func:`parse`, without those that differ between batches."""
 
     filled: Column
     selects: list[list[Column]]
@@ -137,25 +140,25 @@ def _steps(*, judged: bool) -> _Steps:
 
 
 def _constant(number: int) -> Column:
-    """A number that all rows have, and that is no part of the code that Spark writes.
+    """Return a column with the same number in all rows, without compiling new code for it.
 
-    A literal number is, so each batch would be compiled anew. A text is not, and one that depends
-    on a row is not made a number beforehand.
+    A literal number is part of the generated code, so each batch would be compiled again. A text
+    that depends on a row is not.
     """
     return fn.concat(fn.lit(str(number)), fn.left("source", fn.lit(0))).cast("bigint")
 
 
 SUSPECT: Final = "suspect"
-"""The partition of rows that are not sound."""
+"""Partition of rows that are not valid."""
 
 
 def day_of(ts_us: str) -> Column:
-    """The day of a time in microseconds, as partitions have it. Faster than formatting it."""
+    """Return the day of a time in microseconds as partitions name it; faster than formatting."""
     return fn.expr(f"cast(date_from_unix_date(cast({ts_us} div 86400000000 as int)) as string)")
 
 
 def hour_of(ts_us: str) -> Column:
-    """The hour of a time in microseconds, as partitions have it."""
+    """Return the hour of a time in microseconds as partitions name it."""
     return fn.expr(f"lpad(cast(({ts_us} div 3600000000) % 24 as string), 2, '0')")
 
 
@@ -200,9 +203,9 @@ _JUDGED: Final = "value string, source string, line string, reason string, relay
 
 
 def judge(suspects: DataFrame) -> DataFrame:
-    """Look at suspect lines as ``laps_wire`` does: ``value`` if it is an event, else ``reason``.
+    """Check suspect lines with ``laps_wire``: ``value`` for an event, else ``reason``.
 
-    For the few rows that :func:`parse` could not vouch for; the input has ``line`` and ``source``.
+    ``suspects`` has the columns ``line`` and ``source``.
     """
     return suspects.select("line", "source").mapInArrow(_judge, _JUDGED)
 
@@ -226,7 +229,7 @@ def _judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def verdict(line: bytes, source: str = "") -> dict[str, Any]:
-    """What ``laps_wire`` says of a line: the event written our way, or the reason against it."""
+    """Check a line with ``laps_wire``; return it serialised again, or the reason against it."""
     stripped = line.strip()
     named = re.match(_NAMED, source)
     writer = named[1].replace("_", ":") if named else None
@@ -250,7 +253,7 @@ def verdict(line: bytes, source: str = "") -> dict[str, Any]:
 
 
 def _hints(line: bytes) -> dict[str, Any]:
-    """Who wrote a bad line and when, if that can be seen."""
+    """Return the relay and the time of an invalid line, if it has them."""
     if len(line) > MAX_LINE:
         return {}
     try:

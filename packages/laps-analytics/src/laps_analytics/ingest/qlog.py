@@ -1,4 +1,4 @@
-"""Traces of qlog and mlog as rows: a Spark data source, ``laps_qlog``.
+"""Read qlog and mlog traces: the Spark data source ``laps_qlog``.
 
 ::
 
@@ -6,9 +6,9 @@
     spark.read.format("laps_qlog").load("folder or file")
 
 It reads files of draft-ietf-quic-qlog-main-schema and draft-pardue-moq-qlog-moq-events: one JSON
-text with ``traces``, or JSON-SEQ (a record separator before each record; the first one describes
-the trace), as aioquic, moq-rs and LAPS relays write them. Data of an event stays JSON text, which
-``parse_json`` makes a VARIANT: each draft has its own fields.
+text with ``traces``, or JSON-SEQ. In JSON-SEQ a separator precedes each record, and the first
+record describes the trace. aioquic, moq-rs and LAPS relays write such files. The data of an event
+stays JSON text, because each draft has its own fields; ``parse_json`` makes a VARIANT of it.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from laps_analytics.schema import QLOG, QUARANTINE
 __all__ = ["UNREADABLE", "QlogDataSource", "TraceRow", "trace_rows", "write_traces"]
 
 UNREADABLE: Final = "laps:unreadable"
-"""The name of a row that stands for a file, or the rest of it, and says why it cannot be read."""
+"""Name of a row that has the reason why a file, or the rest of it, cannot be read."""
 
 _SEPARATOR: Final = b"\x1e"
 
 
 class TraceRow(NamedTuple):
-    """One event of a trace."""
+    """An event of a trace."""
 
     trace: int
     vantage: str | None
@@ -48,7 +48,7 @@ class TraceRow(NamedTuple):
 
 
 def trace_rows(content: bytes) -> Iterator[TraceRow]:
-    """The events of a file; where it cannot be read on, a last row says why."""
+    """Yield the events of a file; if it cannot be read further, a last row has the reason."""
     try:
         if content.lstrip()[:1] == _SEPARATOR:
             yield from _sequence(content)
@@ -102,19 +102,19 @@ def _row(number: int, trace: Mapping[str, Any], event: Any) -> TraceRow:
 
 
 class QlogDataSource(DataSource):
-    """``laps_qlog``: one row for each event of the traces at a path."""
+    """Data source ``laps_qlog``: one row for each event of the traces at a path."""
 
     @classmethod
     def name(cls) -> str:
-        """What follows ``format``."""
+        """Return the name of the format."""
         return "laps_qlog"
 
     def schema(self) -> StructType:
-        """The columns of ``bronze/qlog`` but those of the ingest."""
+        """Return the columns of ``bronze/qlog`` without those that ingest adds."""
         return StructType([field for field in QLOG if field.name not in {"batch", "dt"}])
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - it is always ours
-        """A reader of the files."""
+        """Return a reader of the files."""
         return _Reader([part for part in self.options.get("path", "").split("\n") if part])
 
 
@@ -142,7 +142,10 @@ class _Reader(DataSourceReader):
 def write_traces(
     spark: SparkSession, lake: Lake, files: Iterable[Path], *, batch: int, now_us: int
 ) -> int:
-    """Commit traces to ``bronze/qlog``, and what cannot be read to quarantine, once for a batch."""
+    """Commit traces to ``bronze/qlog``, and unreadable files to quarantine.
+
+    Repeating it for the same batch does nothing. Returns the number of rows of the batch.
+    """
     key, day = f"batch-{batch}", hour_at(now_us)[0]
     table = lake.table("bronze/qlog")
     if key not in table.snapshot().batches:

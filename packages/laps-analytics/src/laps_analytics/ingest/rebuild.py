@@ -1,12 +1,12 @@
-r"""Silver partitions, made again from bronze.
+r"""Rebuild hours of silver from bronze.
 
 ::
 
-    bronze hours that got rows --> silver/clock of these hours --> silver tables of these hours
-                                             \-- and of a neighbour, if corrected times reach it
+    hours of bronze with new rows --> silver/clock of these hours --> silver tables of these hours
+                                                \-- and of a neighbour that corrected times reach
 
-An hour of silver is always made from all of its bronze rows and takes the place of what was there.
-So it does not matter how often, or in how many pieces, events came.
+An hour of silver is built from all of its bronze rows and replaces the old one. So the result does
+not depend on the number or order of batches.
 """
 
 from __future__ import annotations
@@ -59,19 +59,19 @@ from laps_analytics.schema import (
 __all__ = ["CLOCK_WITH_BATCH", "Rebuilt", "bad_shapes", "is_over", "rebuild"]
 
 _THREADS: Final = 3
-"""Tables that are written at once: small jobs wait more than they work."""
+"""Number of tables written at the same time."""
 CLOCK_WITH_BATCH: Final = StructType([*CLOCK.fields, StructField("hour_batch", LongType())])
 
 
 @dataclass(slots=True)
 class Rebuilt:
-    """What a rebuild found in the hours that it made."""
+    """Result of a rebuild."""
 
     hours: set[Hour] = field(default_factory=set)
     rows: dict[str, int] = field(default_factory=dict)
     """Silver rows, by event type."""
     copies: int = 0
-    """Bronze rows of these hours that are in no table."""
+    """Bronze rows of these hours that are in no silver table."""
     late: int = 0
     unfit: int = 0
     broken: list[str] = field(default_factory=list)
@@ -80,7 +80,7 @@ class Rebuilt:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is made from what."""
+    """Input and output of a rebuild."""
 
     spark: SparkSession
     lake: Lake
@@ -89,15 +89,15 @@ class _Plan:
     touched: frozenset[Hour]
     """Bronze hours that changed."""
     hours: frozenset[Hour]
-    """Silver hours that are made again."""
+    """Silver hours to rebuild."""
     needed: frozenset[Hour]
-    """Bronze hours that they are made from."""
+    """Bronze hours that they are built from."""
     clock: DataFrame
     kinds: Mapping[str, tuple[str, ...]]
-    """Event types with rows there to shapes that do not fit."""
+    """Event types of these hours to their invalid shapes."""
 
     def bronze(self, kind: str, hours: frozenset[Hour]) -> DataFrame:
-        """The bronze rows of a type in some hours."""
+        """Return the bronze rows of a type in some hours."""
         return read(
             self.spark,
             self.lake.table("bronze/events"),
@@ -107,7 +107,7 @@ class _Plan:
         )
 
     def fits(self, kind: str) -> Column:
-        """Whether the shape of a body is one that fits."""
+        """Return whether the shape of a body is valid."""
         bad = self.kinds.get(kind, ())
         return ~fn.coalesce(fn.col("shape").isin(*bad), fn.lit(False)) if bad else fn.lit(True)
 
@@ -120,7 +120,7 @@ def rebuild(
     batch: int,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Rebuilt:
-    """Make the silver partitions of some hours again. Done twice with one batch is done once."""
+    """Rebuild the silver partitions of some hours. Repeating it for the same batch does nothing."""
     if not touched:
         return Rebuilt()
     key = f"whole-{batch}"
@@ -186,7 +186,7 @@ def rebuild(
 
 
 def is_over(hour: Hour, now_us: int) -> bool:
-    """Whether an hour is closed at a time."""
+    """Return whether an hour is closed at a time."""
     return begin_of(hour) + HOUR_US + WATERMARK_US <= now_us
 
 
@@ -203,7 +203,10 @@ def _make_clock(
     *,
     key: str,
 ) -> set[Hour]:
-    """Commit the clocks of the hours; the silver hours that they reach, or reached before."""
+    """Commit the clocks of the hours.
+
+    Returns the silver hours that their events fall into, or fell into before.
+    """
     table = lake.table("silver/clock")
     before = table.snapshot()
     if key in before.batches:
@@ -243,7 +246,7 @@ def _make_clock(
 def bad_shapes(
     spark: SparkSession, lake: Lake, events: Snapshot, files: Iterable[DataFile]
 ) -> dict[str, tuple[str, ...]]:
-    """The event types of some files of bronze, each with the shapes there that do not fit it."""
+    """Return the event types of some bronze files, each with its invalid shapes."""
     files = list(files)
     chosen = {file.path for file in files}
     found: dict[str, list[str]] = {file.partition["type"]: [] for file in files}
@@ -261,7 +264,7 @@ def bad_shapes(
 
 
 def _stale(lake: Lake, hours: set[Hour]) -> set[str]:
-    """Types whose silver tables have rows in some hours: these go, even if no others come."""
+    """Return the types whose silver tables have rows in some hours, which a rebuild replaces."""
     return {
         kind
         for kind in event_types()
@@ -270,7 +273,7 @@ def _stale(lake: Lake, hours: set[Hour]) -> set[str]:
 
 
 def _write_type(plan: _Plan, kind: str) -> dict[str, int]:
-    """Make one table's partitions again, if that was not done before; what is in them."""
+    """Rebuild the partitions of one table unless the batch did so, and return the row counts."""
     table = plan.lake.table(f"silver/{table_name(kind)}")
     if plan.key in table.snapshot().batches:
         return _counted(table, plan.key)
@@ -291,7 +294,7 @@ def _write_type(plan: _Plan, kind: str) -> dict[str, int]:
 
 
 def _counted(table: Table, key: str) -> dict[str, int]:
-    """How many rows were written, and how many of them are late."""
+    """Return the number of rows of a batch, and how many of them are late."""
     paths = [file.path for file in table.files_of(key)]
     late = 0
     for path in paths:
@@ -301,12 +304,12 @@ def _counted(table: Table, key: str) -> dict[str, int]:
 
 
 def _has_inside(kind: str) -> bool:
-    """Whether a body can be torn inside: what shapes do not show is looked at row by row."""
+    """Return whether a body has arrays or structs, whose faults a shape does not show."""
     return any(isinstance(item.dataType, ArrayType | StructType) for item in body_type(kind))
 
 
 def _write_unfit(plan: _Plan, kinds: list[str], broken: list[str]) -> int:
-    """``silver/quarantine`` of the hours; the number of its rows there."""
+    """Rebuild ``silver/quarantine`` of the hours, and return its number of rows there."""
     table = plan.lake.table("silver/quarantine")
     replace = [{"dt": dt, "hour": hour} for dt, hour in plan.touched]
     if kinds:

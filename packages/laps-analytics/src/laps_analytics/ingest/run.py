@@ -1,24 +1,24 @@
-r"""Ingest: from files to bronze and silver, each event once, whenever the process is killed.
+"""Load files into bronze and silver, each event once, also if the process is killed.
 
 ::
 
-    take      sources --> inbox                     journal: what was taken of which file
-    begin     inbox files --> batch N               journal: N is these files, at this time
+    take      sources --> inbox                     journal: offset of each file
+    begin     inbox files --> batch N               journal: files and time of N
     bronze    lines --> stage/N --> quarantine, then events      (their logs: batch N)
-    silver    touched hours --> clock, then each table           (their logs: batch N)
+    silver    hours of N --> clock, then each table              (their logs: batch N)
     done                                            journal: N is done; its files are deleted
 
-                 killed here                        the next run
-      take       before the entry of the journal    takes the same again: the spool does not count
+                 killed                             the next run
+      take       before the entry of the journal    reads the same files again
                  after it                           moves the spool to the inbox
-      bronze     anywhere                           reads the same files of the inbox again; a table
-                                                    whose log has N is left alone
-      silver     anywhere                           makes the partitions again that lack N, from the
+      bronze     anywhere                           reads the same files of the inbox again; skips
+                                                    tables whose log has N
+      silver     anywhere                           rebuilds the partitions that lack N, from the
                                                     same bronze
       done       before the entry                   finds nothing to do, and writes the entry
-                 after it                           deletes the files that are left
+                 after it                           deletes the remaining files
 
-Nothing begins before what was begun is done, so there is never more than one batch to finish.
+A batch begins only after the one before it is done, so at most one batch is unfinished.
 """
 
 from __future__ import annotations
@@ -58,41 +58,41 @@ __all__ = ["Progress", "Summary", "begin_batch", "finish", "ingest"]
 Progress = Callable[[str], None]
 
 _TASK: Final = 16 << 20
-"""Bytes of lines for each task of a micro-batch: each of them writes a file for each type."""
+"""Bytes of lines for each task of a micro-batch. Each task writes a file for each type."""
 
 
 @dataclass(slots=True)
 class Summary:
-    """What an ingest did."""
+    """Result of an ingest."""
 
     files: int = 0
-    """Files with something new."""
+    """Files with new lines."""
     unchanged: int = 0
-    """Files with nothing new."""
+    """Files without new lines."""
     bytes: int = 0
     events: int = 0
     """Rows added to bronze."""
     quarantined: int = 0
-    """Lines that are no events, and ends of files."""
+    """Lines that are not events, and incomplete ends of files."""
     reasons: dict[str, int] = field(default_factory=dict)
     traces: int = 0
     """Events of qlog and mlog files."""
     hours: list[str] = field(default_factory=list)
-    """Silver hours that were made."""
+    """Silver hours that were rebuilt."""
     rows: dict[str, int] = field(default_factory=dict)
-    """Silver rows in these hours, by type."""
+    """Silver rows of these hours, by type."""
     copies: int = 0
-    """Bronze rows of these hours that are copies of others."""
+    """Bronze rows of these hours that are duplicates."""
     late: int = 0
-    """Silver rows of these hours that came after their hour was closed."""
+    """Silver rows of these hours that came after their hour had closed."""
     unfit: int = 0
-    """Events of these hours whose body does not fit, or whose clock is broken."""
+    """Events of these hours with an invalid body or a broken clock."""
     broken_clocks: list[str] = field(default_factory=list)
     resumed: bool = False
-    """Whether a batch of before had to be finished first."""
+    """Whether an unfinished batch was completed first."""
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON-able data."""
+        """Return the summary as JSON-compatible data."""
         return asdict(self)
 
 
@@ -104,9 +104,9 @@ def ingest(
     now_us: int | None = None,
     progress: Progress = lambda _: None,
 ) -> Summary:
-    """Take what is new in ``places`` and bring it to bronze and silver.
+    """Load new lines of ``places`` into bronze and silver.
 
-    ``spark`` gives the session; it is not asked where there is nothing to do.
+    ``spark`` returns the session; it is not called if there is nothing to do.
     """
     now = time.time_ns() // 1000 if now_us is None else now_us
     sources = require_sources(places, without=lake.root)
@@ -126,7 +126,7 @@ def ingest(
 
 
 def inbox_files(journal: Journal) -> list[str]:
-    """What was taken and is in no table yet."""
+    """Return the names of the files in the inbox."""
     return sorted(path.name for path in journal.inbox.iterdir())
 
 
@@ -136,7 +136,7 @@ def begin_batch(
     now_us: int,
     **more: Any,
 ) -> None:
-    """Note that some files of the inbox are a batch now: what it is does not change any more."""
+    """Record that some files of the inbox are the next batch."""
     number = int(journal.state.get("batches", 0)) + 1
     batch = {
         "number": number,
@@ -155,7 +155,7 @@ def finish(
     progress: Progress,
     upkeep: UpkeepLimits | None = None,
 ) -> bool:
-    """Do what is left of the batch under way, if there is one."""
+    """Complete the batch in progress; return False if there is none."""
     batch: Mapping[str, Any] | None = journal.state.get("batch")
     if batch is None:
         return False
@@ -206,7 +206,10 @@ def _to_silver(
     summary: Summary,
     progress: Progress,
 ) -> tuple[set[Hour], dict[str, Any]]:
-    """Bring the batch under way from bronze to silver; the hours made whole, and what to note."""
+    """Load the batch in progress from bronze into silver.
+
+    Returns the rebuilt hours, and the values to record in the journal.
+    """
     batch: Mapping[str, Any] = journal.state["batch"]
     number, now_us = int(batch["number"]), int(batch["now_us"])
     touched = hours_of_batch(lake, number)
@@ -236,7 +239,7 @@ def _to_silver(
 
 
 def _write_faults(lake: Lake, journal: Journal, batch: Mapping[str, Any]) -> None:
-    """Ends of files that were cut off, to quarantine."""
+    """Write incomplete ends of files to quarantine."""
     rows = [
         {
             **fault,

@@ -1,12 +1,14 @@
-"""Whether a body fits the schema of its type, without looking at each value in Python.
+"""Check whether a body fits the schema of its type, without reading each value in Python.
 
-The *shape* of a body is what Spark's ``schema_of_variant`` says of it::
+The *shape* of a body is the result of Spark's ``schema_of_variant``:
+
+::
 
     OBJECT<drops: OBJECT<ttl: BIGINT>, objects: BIGINT, track: STRING, window_ms: BIGINT>
 
-Events of one type have few shapes, so each shape is judged once, here, by the same rules as
-``laps_wire`` judges values. What a shape does not show (a null in an array, the inner rules of a
-histogram) is an expression of Spark: :func:`is_whole`.
+Events of one type have few shapes, so each shape is checked once, by the rules of ``laps_wire``.
+:func:`is_whole` is a Spark expression for what a shape does not show, such as a null in an array or
+the rules of a histogram.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ _NUMBERS: Final = ("BIGINT", "DECIMAL", "DOUBLE", "FLOAT")
 
 
 class _Shape:
-    """A shape as a tree: a name, or the fields of an object, or what an array holds."""
+    """A shape as a tree: a type name, the fields of an object, or the items of an array."""
 
     __slots__ = ("fields", "item", "name")
 
@@ -74,7 +76,7 @@ def _parse_one(tokens: list[str]) -> _Shape:
 
 @cache
 def shape_fits(event_type: str, shape: str) -> bool:
-    """Whether bodies of this shape can be events of the type."""
+    """Return whether bodies of this shape can be events of the type."""
     try:
         parsed = _parse(shape)
     except (IndexError, RecursionError):
@@ -114,7 +116,7 @@ def _fits(shape: _Shape, kind: DataType) -> bool:
 
 
 def is_whole(event_type: str, body: str) -> Column:
-    """Whether a body that was cast to its struct has all that must be there."""
+    """Return a condition: a body that was cast to its struct has all required values."""
     return _whole_struct(fn.col(body), struct_of(BODIES[event_type]))
 
 
@@ -144,7 +146,7 @@ def _whole_struct(value: Column, spec: StructSpec) -> Column:
 
 
 def _whole(value: Column, kind: DataType) -> Column | None:
-    """A condition on what is inside of a value; None if nothing can be wrong there."""
+    """Return a condition on the inside of a value; None if nothing can be wrong there."""
     if kind.struct is not None:
         return _whole_struct(value, kind.struct)
     if kind.item is not None and kind.name == "array":

@@ -1,6 +1,7 @@
-"""From bronze to silver: typed, each event once, at the time at which it happened.
+"""Transform bronze rows into silver rows: typed, deduplicated, with corrected times.
 
-Functions of data frames; who reads and writes tables is :mod:`laps_analytics.ingest.rebuild`.
+These are functions of data frames. :mod:`laps_analytics.ingest.rebuild` reads and writes the
+tables.
 """
 
 from __future__ import annotations
@@ -22,28 +23,28 @@ __all__ = ["deduplicated", "explain", "typed", "unfit", "with_clock"]
 
 
 def deduplicated(bronze: DataFrame, *keys: str) -> DataFrame:
-    """Each event once. Of copies the one that came first counts, so a late copy makes nothing late.
+    """Return each event once: the copy that came first, so that a late copy makes nothing late.
 
-    Copies are the same bytes, so they lie in the same hour and type; ``keys`` are what else differs
-    where ``bronze`` has more than one of them.
+    Copies are equal, so they lie in the same hour and type. ``keys`` are needed if ``bronze`` has
+    more than one of those.
     """
     first = Window.partitionBy(*keys, "event_id").orderBy("batch", "source", "ts_us")
     return bronze.withColumn("_n", fn.row_number().over(first)).where("_n = 1").drop("_n")
 
 
 def with_clock(rows: DataFrame, clock: DataFrame) -> DataFrame:
-    """Bronze rows and what is known of their clock: offset_us, ok, reason, hour_batch.
+    """Add the clock of its relay to each row: offset_us, ok, reason, hour_batch.
 
-    ``hour_batch`` is the first batch that had rows of the hour.
+    ``hour_batch`` is the first batch with rows of the hour.
     """
     known = clock.select("dt", "hour", "relay", "offset_us", "ok", "reason", "hour_batch")
     return rows.join(fn.broadcast(known), ["dt", "hour", "relay"], "left")
 
 
 def typed(rows: DataFrame, event_type: str) -> DataFrame:
-    """Rows of the silver table of a type and a column ``whole``: whether the body is complete.
+    """Return rows of the silver table of a type, and ``whole``: whether the body is complete.
 
-    The input is of :func:`with_clock`; the partition columns are those of the corrected time.
+    ``rows`` are those of :func:`with_clock`. The partition columns have the corrected time.
     """
     session = rows.sparkSession
     for columns in cached_columns(session, ("typed", event_type), lambda: _typed(event_type)):
@@ -76,9 +77,9 @@ def _typed(event_type: str) -> list[list[Column]]:
 
 
 def unfit(rows: DataFrame) -> DataFrame:
-    """Rows for ``silver/quarantine``, of bronze rows that were found bad.
+    """Return rows of ``silver/quarantine`` for invalid bronze rows.
 
-    Whose ``reason`` is null has a body that does not fit; ``laps_wire`` says why.
+    If ``reason`` is null the body is invalid, and ``laps_wire`` gives the reason.
     """
     columns = ["v", "event_id", "relay", "boot", "type", "ts_us", "source", "dt", "hour", "reason"]
     given = rows.select(*columns, fn.to_json("body").alias("body"))
@@ -96,7 +97,7 @@ def _explain_rows(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
 
 
 def explain(row: dict[str, Any]) -> str:
-    """Why a row is not an event, in the words of ``laps_wire``."""
+    """Return the reason of ``laps_wire`` why a row is not an event."""
     line = (
         f'{{"v":"{row["v"]}","event_id":"{row["event_id"]}","ts_us":{row["ts_us"]},'
         f'"relay":"{row["relay"]}","boot":{row["boot"]},"type":"{row["type"]}",'

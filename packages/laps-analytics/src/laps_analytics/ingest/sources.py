@@ -1,10 +1,10 @@
-"""Which files there are: what a folder holds that relays wrote.
+"""Find files that relays wrote.
 
 ::
 
     telemetry-<relay>-<boot>-000007.jsonl        finished
-    telemetry-<relay>-<boot>-000007.jsonl.gz     and compressed since
-    .telemetry-<relay>-<boot>-<pid>-8.part       still being written: its whole lines count
+    telemetry-<relay>-<boot>-000007.jsonl.gz     finished and compressed
+    .telemetry-<relay>-<boot>-<pid>-8.part       being written; its complete lines count
     <boot>-<session>_server.qlog, .mlog, .sqlog  traces
 """
 
@@ -27,17 +27,17 @@ _TRACES: Final = (".qlog", ".mlog", ".sqlog")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file and what it is."""
+    """A file and its kind."""
 
     path: Path
     kind: Kind
 
 
 def find_sources(places: Iterable[Path], *, without: Path | None = None) -> list[Source]:
-    """The files of some folders, and files that were named; in the order of their names.
+    """Return the files in some folders, and the files named directly, ordered by path.
 
-    A folder is searched to its bottom, but for what is below ``without`` (the lake itself). A file
-    that is named counts whatever its name is.
+    Folders are searched recursively, without the folder ``without`` (the lake). A file that is
+    named directly may have any name. Raises :class:`InputError` if a place does not exist.
     """
     found: dict[Path, Source] = {}
     for place in places:
@@ -57,7 +57,7 @@ def find_sources(places: Iterable[Path], *, without: Path | None = None) -> list
 
 
 def require_sources(places: Iterable[Path], *, without: Path | None = None) -> list[Source]:
-    """The same, and :class:`InputError` if there is nothing at all."""
+    """Return the same, and raise :class:`InputError` if there is no file."""
     named = list(places)
     found = find_sources(named, without=without)
     if not found:

@@ -1,22 +1,22 @@
-r"""Ingest that goes on: Structured Streaming over what is taken, with the same steps as a batch.
+r"""Continuous ingest with Structured Streaming, with the same steps as a batch.
 
 ::
 
-    sources --take--> inbox/                  each trigger: whole lines of files, open ones too
-                 \--> stream/N.json           which files of the inbox these are
+    sources --take--> inbox/                  each trigger: complete lines, also of open files
+                 \--> stream/N.json           list of these files of the inbox
                           |
-             Spark's file source, checkpoint: which N are in which micro-batch, also after a crash
+             Spark's file source, checkpoint: which lists are in which micro-batch
                           |
                   foreachBatch(id) --journal: batch of ingest for this id, once--> bronze, silver
 
-Spark streams the lists and not the lines, so a micro-batch is a batch of :mod:`.ingest.run` and
-nothing is written twice. It keeps no events between batches: copies are found by the numbers that
-relays give their events (:mod:`.ingest.append`), and an hour is made as a whole when it is over.
+Spark streams the lists and not the lines. So a micro-batch is a batch of :mod:`.run`, and nothing
+is written twice. Duplicates are found by event numbers (:mod:`.append`). An hour is rebuilt when it
+is over.
 
-What is kept does not grow. A list is deleted when the batch after it begins, for then Spark has
-committed it. Spark's file source never forgets a file that it has seen, in memory and in its
-checkpoint; so after some hundred batches, when all that was listed is done, the stream goes on with
-a new checkpoint and a new folder of lists. Files and logs of tables: :mod:`.ingest.upkeep`.
+The state does not grow. A list is deleted when the next batch begins, because Spark has then
+committed it. Spark's file source remembers every file, so after some hundred batches the stream
+starts a new checkpoint and a new folder of lists. :mod:`.compaction` limits files and logs of
+tables.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from laps_analytics.lake import Lake, spark_path
 __all__ = ["follow"]
 
 _MAX_AGE: Final = "100000d"
-"""Lists are never too old: Spark would skip what is much older than the newest."""
+"""Age limit of lists: none. Spark would skip lists much older than the newest."""
 _OFTEN_MS: Final = 50
-"""How often Spark looks for lists at most."""
+"""Least time between two searches of Spark for lists."""
 _RETAINED: Final = "10"
 """Batches that Spark's checkpoint keeps; it needs the last two."""
 
@@ -66,10 +66,10 @@ def follow(
     upkeep: UpkeepLimits | None = None,
     each_day: Callable[[Journal], None] = lambda _: None,
 ) -> None:
-    """Ingest what comes, until ``stop`` is set or ``rounds`` are over; then make open hours whole.
+    """Ingest continuously until ``stop`` is set or ``rounds`` are over, then rebuild open hours.
 
-    With ``rounds`` each round handles all that is there (``availableNow``) before the next begins.
-    ``each_day`` is called after the first batch of each day, while no batch is under way.
+    With ``rounds`` each round processes all available data (``availableNow``). ``each_day`` is
+    called after the first batch of each day, between batches.
     """
     places = list(places)
     ended = stop or threading.Event()
@@ -93,7 +93,7 @@ def follow(
 
 
 class _Stream:
-    """The parts of a stream, and what they share."""
+    """A running stream."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class _Stream:
         self._open(str(name))
 
     def _open(self, name: str) -> None:
-        """Go on with the lists and the checkpoint of this name, and forget others."""
+        """Use the lists and the checkpoint of this name, and delete others."""
         if self._journal.state.get("stream_id") != name:
             self._journal.note(stream_id=name)
         home = self._journal.home
@@ -133,7 +133,7 @@ class _Stream:
         self._lists = home / f"stream-{name}"
         self._handled = 0
         self._read: set[str] = set()
-        """Lists of the batch that was handled last."""
+        """Lists of the last batch."""
         for folder in (self._checkpoint, self._lists):
             folder.mkdir(parents=True, exist_ok=True)
         for folder in (*home.glob("checkpoint-*"), *home.glob("stream-*")):
@@ -141,7 +141,7 @@ class _Stream:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def run(self, places: list[Path], trigger: float, ended: threading.Event) -> None:
-        """Take and handle what comes, until ``ended`` is set."""
+        """Process new data until ``ended`` is set."""
         query = self.start(trigger)
         # A look each ``trigger`` seconds, or as soon as the batch before is done.
         due = time.monotonic()
@@ -161,17 +161,17 @@ class _Stream:
 
     @property
     def is_old(self) -> bool:
-        """Whether Spark has seen so many lists that it should forget them."""
+        """Whether Spark has seen so many lists that the stream needs a new checkpoint."""
         return self._handled >= self._limits.renew_every
 
     def renew(self) -> None:
-        """Begin a new checkpoint, while no query runs; what is left is listed again."""
+        """Start a new checkpoint while no query runs, and list the remaining files again."""
         remove_unused(self._lake, self._journal, self._limits, deep=True)
         self._open(uuid.uuid4().hex)
         self.list_left()
 
     def take(self, places: list[Path]) -> None:
-        """Take what is new, and list it; also if only an hour has to be closed."""
+        """Take new lines and list them; also write a list if an hour has to be closed."""
         sources = find_sources(places, without=self._lake.root)
         with self._lock:
             before = set(inbox_files(self._journal))
@@ -183,7 +183,7 @@ class _Stream:
                 self._list(new)
 
     def list_left(self) -> None:
-        """List what a killed process took and did not list."""
+        """List files that a killed process took and did not list."""
         listed = {
             name for path in self._lists.glob("*.json") for name in json.loads(path.read_text())
         }
@@ -197,7 +197,7 @@ class _Stream:
         beside.rename(self._lists / f"{uuid.uuid4().hex}.json")
 
     def start(self, trigger: float | None) -> StreamingQuery:
-        """Start the query: with a trigger, or once for all that is there."""
+        """Start the query: with a trigger, or once for all available lists."""
         writer = (
             self._spark.readStream.option("maxFileAge", _MAX_AGE)
             .text(spark_path(self._lists))
@@ -212,7 +212,7 @@ class _Stream:
         return writer.trigger(processingTime=f"{often} milliseconds").start()
 
     def handle(self, lists: DataFrame, batch_id: int) -> None:
-        """One micro-batch: a batch of ingest, once, however often Spark calls."""
+        """Process a micro-batch as a batch of ingest. Repeating it does nothing."""
         rows = lists.collect()
         names = {name for row in rows for name in json.loads(row["value"])}
         with self._lock:
@@ -242,12 +242,12 @@ class _Stream:
             self._each_day(journal)
 
     def drain(self, query: StreamingQuery) -> None:
-        """Let the query handle what is listed, and end it."""
+        """Process all lists and stop the query."""
         query.processAllAvailable()
         query.stop()
 
     def settle(self) -> None:
-        """Make the hours whole that are open, so that nothing is provisional any more."""
+        """Rebuild the open hours, so that no row is provisional."""
         with self._lock:
             if self._journal.state.get("dirty"):
                 begin_batch(self._journal, [], self._now_us())

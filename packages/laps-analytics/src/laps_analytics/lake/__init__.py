@@ -1,4 +1,14 @@
-"""Tables as plain Parquet files and a log: see :mod:`laps_analytics.lake.table`."""
+"""The lake: tables as Parquet files with a commit log.
+
+::
+
+    rows or frames -> frames.write -> staging folder -> table.commit -> log entry N
+                                                                          |
+    rows or frames <- frames.read  <------- table.snapshot <--------------+
+
+:mod:`.table` has the log, snapshots and the retention horizon. :mod:`.frames` reads and writes
+Spark frames, and small tables as rows without Spark. Other rooms import the names below.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of a lake as Spark data frames; small tables as rows of plain dicts, without Spark."""
+"""Tables of a lake as Spark data frames; small tables also as rows, without Spark."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from laps_analytics.lake.table import DataFile, Snapshot, Table, writing
 __all__ = ["compact", "read", "read_rows", "row_count", "spark_path", "write", "write_rows"]
 
 _LARGE: Final = 128 << 20
-"""Bytes of files that become one file."""
+"""Target size of a compacted file, in bytes."""
 
 
 def spark_path(path: Path) -> str:
-    """A file or folder as Spark is told of it: whole, and with its scheme.
+    """Return the absolute path of a file or folder with its scheme.
 
-    A server of Spark Connect has a working directory of its own, and a cluster may have another
-    file system for paths that name none.
+    A Spark Connect server has its own working directory. A cluster may have another default file
+    system.
     """
     return f"file://{path.absolute()}"
 
@@ -41,10 +41,10 @@ def read(
     snapshot: Snapshot | None = None,
     where: Callable[[DataFile], bool] | None = None,
 ) -> DataFrame:
-    """The rows of a table, with its partition columns if ``schema`` has them.
+    """Return the rows of a table, with its partition columns if ``schema`` has them.
 
-    ``where`` chooses files by their partition before Spark sees them. A table without files is an
-    empty frame of the same schema.
+    ``where`` selects files by their partition before Spark reads them. A table without files gives
+    an empty frame.
     """
     seen = snapshot or table.snapshot()
     files = [file for file in seen.files.values() if where is None or where(file)]
@@ -64,12 +64,11 @@ def write(
     batch: str | None = None,
     meta: Mapping[str, Any] | None = None,
 ) -> int:
-    """Commit a frame to a table; the new version.
+    """Commit a frame to a table and return the new version.
 
-    Rows are added, or take the place of the partitions that ``replace`` names (an empty mapping
-    names all of them). Replacing is what makes a run that is run again end as the first did.
-    ``into`` is the one partition of all rows, if the frame does not have its columns: then Spark
-    need not sort them by it.
+    Rows are added, or replace the partitions that ``replace`` names; an empty mapping names all
+    partitions. A run that replaces partitions can be repeated with the same result. ``into`` is the
+    partition of all rows if the frame lacks its columns; Spark then needs no sort.
     """
     base = table.snapshot()
     if batch is not None and batch in base.batches:
@@ -106,10 +105,10 @@ def compact(
     *,
     partition_by: tuple[str, ...],
 ) -> int:
-    """Let one file of each partition take the place of many; the new version.
+    """Replace many files of each partition by one, and return the new version.
 
-    The rows are the same. Readers see the many or the one; whoever is killed here leaves a file
-    that does not count.
+    Rows do not change. Readers see either the old files or the new one. A killed process leaves a
+    file that is not in the log.
     """
     base = table.snapshot()
     chosen = {file.path for file in files}
@@ -130,7 +129,7 @@ def read_rows(
     snapshot: Snapshot | None = None,
     where: Callable[[DataFile], bool] | None = None,
 ) -> list[dict[str, Any]]:
-    """The rows of a table, partition columns included."""
+    """Return the rows of a table, partition columns included."""
     seen = snapshot or table.snapshot()
     rows: list[dict[str, Any]] = []
     for file in seen.files.values():
@@ -141,7 +140,7 @@ def read_rows(
 
 
 def row_count(table: Table, files: Iterable[str]) -> int:
-    """How many rows some files of a table have, without reading them."""
+    """Return the number of rows of some files, from their metadata."""
     return sum(pq.read_metadata(table.root / path).num_rows for path in files)
 
 
@@ -155,7 +154,7 @@ def write_rows(
     batch: str | None = None,
     meta: Mapping[str, Any] | None = None,
 ) -> int:
-    """Commit rows to a table, as :func:`laps_analytics.lake.write` does with a frame."""
+    """Commit rows to a table, as :func:`write` does with a frame."""
     base = table.snapshot()
     if batch is not None and batch in base.batches:
         return base.batches[batch]

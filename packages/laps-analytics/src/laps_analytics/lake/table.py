@@ -1,24 +1,24 @@
-"""A table is a folder of Parquet files and a log that says which of them count.
+"""A table: a folder of Parquet files, and a log of which files belong to it.
 
 ::
 
     lake/
-      lake.json                              that this is a lake, and of which version
+      lake.json                              marks a lake, and has its format version
       silver/hop_stat/
-        _log/00000000000000000001.json       commit 1: files added, files removed, what it is from
-        _log/00000000000000000064.sum        what all entries up to here come to
-        _staging/<random>/                   written, and not committed: nobody reads it
+        _log/00000000000000000001.json       commit 1: files added, files removed, metadata
+        _log/00000000000000000064.sum        checkpoint: the state after all entries up to here
+        _staging/<random>/                   written and not committed; no reader looks here
         dt=2026-11-17/hour=05/<random>.parquet
 
-A writer puts its files where nobody looks, moves them beside the others, and then creates the next
-entry of the log. The entry appears as a whole or not at all, and only one writer can create number
-N. So a reader sees all of a commit or nothing of it, whenever the writer is killed; what a killed
-writer left behind is not in the log, and :meth:`Table.vacuum` removes it.
+A writer stages its files, moves them beside the others, and then creates the next entry of the log.
+Creating the entry is atomic, and only one writer can create number N. So a reader sees all of a
+commit or nothing of it. Files of a killed writer are not in the log; :meth:`Table.vacuum` removes
+them.
 
-No file is ever changed. A commit that replaces partitions names the files that no longer count;
-they stay for readers that began before, and :meth:`Table.sweep` removes them an hour later. It also
-removes the oldest entries of the log, if two sums hold what they said: a reader begins with the
-newest sum that it finds, and there are always two, so none is taken from under it.
+Files never change. A commit that replaces partitions names the files that it removes. They stay for
+readers of older snapshots, and :meth:`Table.sweep` deletes them an hour later. It also deletes log
+entries that two checkpoints cover. A reader starts from the newest checkpoint; the older one stays
+for readers that have already opened it.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ _FORMAT: Final = 1
 _MARK: Final = "lake.json"
 _DIGITS: Final = 20
 _SUM_EVERY: Final = 64
-"""Commits after which the sum of the log is written."""
+"""Commits between two checkpoints of the log."""
 _BATCHES: Final = 1000
-"""Batches that are remembered: nobody tries an older one again."""
+"""Number of batches that a snapshot remembers. Older batches are never retried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,26 +65,26 @@ class DataFile:
     """A file of a table."""
 
     path: str
-    """Below the table's folder."""
+    """Path below the folder of the table."""
     partition: Mapping[str, str]
-    """The values that its rows share, by column."""
+    """Partition column to value."""
     bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a table held after one commit."""
+    """State of a table after a commit."""
 
     version: int
-    """0: no commit yet."""
+    """Number of the commit; 0 before the first one."""
     files: Mapping[str, DataFile] = field(default_factory=dict)
     batches: Mapping[str, int] = field(default_factory=dict)
     """Batch to the version that holds it. A batch is committed once, however often it is tried."""
     meta: Mapping[str, Any] = field(default_factory=dict)
-    """What the writers noted last, key by key."""
+    """Metadata of the writers: the last value of each key."""
 
     def partitions(self, *columns: str) -> set[tuple[str, ...]]:
-        """The values of some partition columns that occur."""
+        """Return the distinct values of some partition columns."""
         return {tuple(file.partition[column] for column in columns) for file in self.files.values()}
 
 
@@ -97,7 +97,10 @@ class Lake:
 
     @classmethod
     def open(cls, root: Path, *, create: bool = False) -> Lake:
-        """The lake at ``root``; :class:`LakeError` or :class:`OutputError` say why not."""
+        """Open the lake at ``root``; with ``create``, make one in a new or empty folder.
+
+        Raises :class:`LakeError` or :class:`OutputError`.
+        """
         mark = root / _MARK
         if root.is_file():
             raise LakeError(f"{root} is a file: a lake is a folder, name another place")
@@ -125,7 +128,7 @@ class Lake:
         return cls(root)
 
     def notes(self) -> Mapping[str, Any]:
-        """What is noted of the lake as a whole, in ``lake.json``."""
+        """Return the metadata of the lake, from ``lake.json``."""
         path = self.root / _MARK
         try:
             found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -134,27 +137,27 @@ class Lake:
         return found
 
     def note(self, key: str, value: object) -> None:
-        """Note something of the lake; of two who do so at the same time one is forgotten."""
+        """Set a key of the metadata. Of two concurrent writers, one may overwrite the other."""
         self.put(_MARK, json.dumps({**self.notes(), key: value}))
 
     def put(self, name: str, text: str) -> None:
-        """Write a small file beside the tables as a whole, in the place of one that was there."""
+        """Write a small file beside the tables atomically, replacing an existing one."""
         with writing(self.root):
             create_file(self.root / name, text, again=True)
 
     def table(self, name: str) -> Table:
-        """A table, such as ``silver/hop_stat``; it need not have a commit yet."""
+        """Return a table, such as ``silver/hop_stat``; it may have no commit yet."""
         # The same one each time: a table remembers what it read of its log.
         return self._tables.setdefault(name, Table(self.root / name, name))
 
     def tables(self) -> list[str]:
-        """The names of the tables that have commits."""
+        """Return the names of the tables that have commits."""
         logs = self.root.glob("**/_log")
         return sorted(str(log.parent.relative_to(self.root)) for log in logs if any(log.iterdir()))
 
 
 class Table:
-    """One table: reading its log, and adding to it."""
+    """A table: reads its log and commits to it."""
 
     def __init__(self, root: Path, name: str) -> None:
         self.root = root
@@ -163,7 +166,7 @@ class Table:
         self._seen: Snapshot | None = None
 
     def snapshot(self, version: int | None = None) -> Snapshot:
-        """What the table holds, now or after an earlier commit."""
+        """Return the state of the table: the newest, or that of an earlier version."""
         begin = self._known(version)
         entries = [
             (number, entry)
@@ -177,7 +180,7 @@ class Table:
         return begin
 
     def _known(self, version: int | None) -> Snapshot:
-        """What this object has read before, if the log goes on from there; else the sum."""
+        """Return the last snapshot read if the log continues from it, else the checkpoint."""
         seen = self._seen
         if seen is None or (version is not None and seen.version > version):
             return self._sum(version)
@@ -188,7 +191,7 @@ class Table:
         return self._log / f"{version:0{_DIGITS}}.json"
 
     def _sum(self, version: int | None) -> Snapshot:
-        """The newest sum that was written, so that not all of the log is read."""
+        """Return the newest checkpoint, so that reading starts there."""
         found = [
             path for path in self._log.glob("*.sum") if version is None or int(path.stem) <= version
         ]
@@ -204,7 +207,7 @@ class Table:
         return Snapshot(int(path.stem), files, plain["batches"], plain["meta"])
 
     def _write_sum(self, version: int) -> None:
-        """Write the sum of the log."""
+        """Write a checkpoint of the log."""
         seen = self.snapshot(version)
         plain = {
             "files": [
@@ -217,11 +220,11 @@ class Table:
         create_file(self._log / f"{version:0{_DIGITS}}.sum", json.dumps(plain), again=True)
 
     def history(self) -> list[dict[str, Any]]:
-        """The entries of the log that are kept, oldest first, each with its version and time."""
+        """Return the entries left in the log, oldest first, each with its version and time."""
         return [{"version": number, **entry} for number, entry in self._entries(self._oldest() - 1)]
 
     def files_of(self, batch: str) -> list[DataFile]:
-        """The files that a batch added; none if it is not in the table."""
+        """Return the files that a batch added; none if the table lacks the batch."""
         version = self.snapshot().batches.get(batch)
         if version is None:
             return []
@@ -232,7 +235,7 @@ class Table:
         return [DataFile(f["path"], f["partition"], f["bytes"]) for f in entry["add"]]
 
     def staging(self) -> Path:
-        """A new folder to write into; it is Spark's to create."""
+        """Return the path of a new staging folder; Spark creates it."""
         return self.root / "_staging" / uuid.uuid4().hex
 
     def commit(
@@ -245,11 +248,11 @@ class Table:
         meta: Mapping[str, Any] | None = None,
         now: float | None = None,
     ) -> int:
-        """Make what was staged part of the table, in one step; the new version.
+        """Add the staged files to the table atomically, and return the new version.
 
-        ``base`` is what the writer saw: if somebody has committed since, this raises
-        :class:`ConflictError` and changes nothing. A batch that is in the table already is left
-        alone, and its version returned.
+        ``base`` is the snapshot that the writer read. Raises :class:`ConflictError` and changes
+        nothing if there is a later commit. A batch that the table already holds is skipped, and its
+        version returned.
         """
         if batch is not None and batch in base.batches:
             return base.batches[batch]
@@ -280,9 +283,9 @@ class Table:
         return version
 
     def vacuum(self, *, older_than: float = 3600.0, now: float | None = None) -> list[str]:
-        """Remove what killed writers left: not in the log, and older than some seconds.
+        """Delete files of killed writers: not in the log, and older than ``older_than`` seconds.
 
-        Lists all files of the table, so it is for now and then.
+        The method lists all files of the table, so it is meant for occasional use.
         """
         moment = time.time() if now is None else now
         for path in (self.root / "_staging").glob("*"):
@@ -298,10 +301,10 @@ class Table:
         return gone
 
     def sweep(self, *, older_than: float = 3600.0, now: float | None = None) -> list[str]:
-        """Remove files that were taken out of the table, some seconds ago at least; their names.
+        """Delete files removed at least ``older_than`` seconds ago, and return their names.
 
-        Entries of the log that are as old go, too, if two sums hold them. It reads the entries that
-        are left and lists no other folder, so it is cheap enough for each run.
+        Log entries of that age are deleted as well if two checkpoints cover them. The method reads
+        only the remaining log, so it is cheap enough for each run.
         """
         moment = time.time() if now is None else now
         sums = sorted(int(path.stem) for path in self._log.glob("*.sum"))
@@ -327,10 +330,10 @@ class Table:
         older_than: float = 3600.0,
         now: float | None = None,
     ) -> list[str]:
-        """Remove files of some partitions that were taken out, some seconds ago at least.
+        """Delete removed files that ``where`` selects, ``older_than`` seconds after removal.
 
-        ``where`` is asked with the path of a file below the table. Unlike :meth:`sweep` it leaves
-        other files and the log alone: what they say of other partitions can still be read.
+        ``where`` gets the path of a file below the table. Unlike :meth:`sweep`, other files and the
+        log stay, so earlier versions of other partitions remain readable.
         """
         moment = time.time() if now is None else now
         keep = self.snapshot().files
@@ -345,11 +348,11 @@ class Table:
         return gone
 
     def _oldest(self) -> int:
-        """The version of the first entry that is kept; 1 if there is none."""
+        """Return the version of the first entry left in the log; 1 if the log is empty."""
         return min((int(path.stem) for path in self._log.glob("*.json")), default=1)
 
     def _entries(self, after: int) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The entries from a version on. One that is missing in between is an error."""
+        """Yield the entries after a version; raise :class:`LakeError` if one is missing."""
         if after > 0 and self._entry(after).exists() and not self._entry(after + 1).exists():
             return  # Nothing new, as nearly always: the folder need not be listed.
         expected = after + 1
@@ -366,7 +369,7 @@ class Table:
             yield number, entry
 
     def _move_staged(self, staged: Path) -> list[DataFile]:
-        """Move staged files beside the others, under names that nobody else has."""
+        """Move staged files into the table under unique names."""
         added: list[DataFile] = []
         for path in sorted(staged.rglob("*.parquet")):
             folder = path.parent.relative_to(staged)
@@ -380,7 +383,7 @@ class Table:
 
 
 def _after(begin: Snapshot, entries: Iterable[tuple[int, Mapping[str, Any]]]) -> Snapshot:
-    """What a table holds after some more entries. What is noted as null is not kept."""
+    """Apply log entries to a snapshot. A key whose value is null is removed."""
     files, batches, meta = dict(begin.files), dict(begin.batches), dict(begin.meta)
     last = begin.version
     for number, entry in entries:
@@ -399,7 +402,7 @@ def _after(begin: Snapshot, entries: Iterable[tuple[int, Mapping[str, Any]]]) ->
 
 @contextlib.contextmanager
 def writing(root: Path) -> Iterator[None]:
-    """An error of the file system, as one that names the place and what to do."""
+    """Turn an ``OSError`` into an :class:`OutputError` with the path and the remedy."""
     try:
         yield
     except FileExistsError:
@@ -420,7 +423,7 @@ def _advice(error: OSError) -> str:
 
 
 def _exists(path: Path) -> bool:
-    """Whether a file is there; :class:`LakeError` if one may not even look."""
+    """Return whether a file exists; raise :class:`LakeError` if that cannot be checked."""
     try:
         return path.exists()
     except OSError as error:
@@ -428,7 +431,7 @@ def _exists(path: Path) -> bool:
 
 
 def create_file(path: Path, text: str, *, again: bool = False) -> None:
-    """A file that appears whole; ``FileExistsError`` if it is there already."""
+    """Create a file atomically; raise ``FileExistsError`` if it exists and ``again`` is false."""
     aside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         with aside.open("x") as file:
@@ -450,11 +453,11 @@ _APART: Final = timedelta(hours=2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Horizon:
-    """The first day that is kept of each tier, yyyy-mm-dd; empty: nothing was ever removed.
+    """First day kept of each tier, yyyy-mm-dd; empty if nothing was removed yet.
 
-    The table ``_retention`` holds it. A day before the horizon is gone, whether its files are gone
-    already or not: retention moves the horizon first, in one commit, and removes files after that.
-    A horizon never moves back.
+    The table ``_retention`` holds it. Days before the horizon count as removed, whether or not
+    their files are deleted yet: retention first moves the horizon in one commit, then removes
+    files. A horizon never moves back.
     """
 
     bronze: str = ""
@@ -464,11 +467,10 @@ class Horizon:
 
     @property
     def accepted_from(self) -> tuple[str, str] | None:
-        """The first hour, as partitions name it, that may still get events; None: any.
+        """First hour, as partitions name it, that still accepts events; None for any.
 
-        An hour of silver is made from all of its bronze, and from that of its neighbours if clocks
-        were wrong, by less than an hour. So of what is kept the first two hours are not made again:
-        the first lacks a neighbour, and events of the second may belong into the first.
+        An hour of silver needs all of its bronze rows, and those of the neighbouring hours if
+        clocks were wrong. So the first two hours that are kept are not built again.
         """
         first = max(self.bronze, self.silver)
         if not first:
@@ -477,19 +479,19 @@ class Horizon:
         return f"{at:%Y-%m-%d}", f"{at:%H}"
 
     def moved(self, to: Horizon) -> Horizon:
-        """The later of both, tier by tier."""
+        """Return the later day of both horizons for each tier."""
         ours, theirs = asdict(self), asdict(to)
         return Horizon(**{tier: max(day, theirs[tier]) for tier, day in ours.items()})
 
 
 def horizon_of(lake: Lake) -> Horizon:
-    """What the log says now."""
+    """Return the horizon of a lake."""
     meta = lake.table(_TABLE).snapshot().meta
     return Horizon(**{tier: str(meta.get(tier, "")) for tier in asdict(Horizon())})
 
 
 def move_horizon(lake: Lake, to: Horizon) -> None:
-    """Note a horizon, in one step; what is noted already is not noted again."""
+    """Commit a new horizon; do nothing if it is the same."""
     table = lake.table(_TABLE)
     if horizon_of(lake) != to:
         table.commit(None, base=table.snapshot(), meta=asdict(to))

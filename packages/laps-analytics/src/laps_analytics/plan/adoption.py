@@ -1,4 +1,4 @@
-"""Who followed a plan, and when: from what relays said of it (``policy.applied``)."""
+"""Which relays followed a plan, and when, from ``policy.applied``."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ __all__ = ["Adoption", "adoption_of"]
 
 _HOUR_US: Final = 3_600_000_000
 _ENOUGH: Final = 0.5
-"""Share of the time of an hour, over all relays that ever followed it, in which they have to."""
+"""Least share of an hour, over all relays that adopted the plan, for the hour to count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adoption:
-    """What relays did with some versions of a plan."""
+    """Adoption of some versions of a plan by relays."""
 
     since_us: int
-    """When the first relay followed one of them, microseconds since 1970."""
+    """Time at which the first relay adopted one of them, microseconds since 1970."""
     accepted: Collection[str]
-    """Relays that followed one."""
+    """Relays that adopted one."""
     refused: Collection[str]
-    """Relays that refused one; some of them may have followed another."""
+    """Relays that refused one; some of them may have adopted another."""
     ended: Mapping[int, int]
-    """Begin of an hour to the time in it that relays followed one and then stopped."""
+    """Begin of an hour to the time in it that relays followed a version and then stopped."""
     going_on: Collection[int]
-    """Since when relays follow one that did not stop."""
+    """Times since which relays still follow a version."""
 
     def covers_hour(self, at_us: int) -> bool:
-        """Whether the plan was followed in the hour that begins then, from its beginning on."""
+        """Return whether enough relays followed the plan in the hour that begins at ``at_us``."""
         end = at_us + _HOUR_US
         begin = max(at_us, self.since_us)
         time = self.ended.get(at_us, 0) + sum(
@@ -45,9 +45,10 @@ class Adoption:
 
 
 def adoption_of(lake: Lake, plan_id: str, first: int, last: int) -> Adoption:
-    """Who followed versions ``first`` to ``last`` of a plan, one after the other.
+    """Return the adoption of versions ``first`` to ``last`` of a plan.
 
-    A relay stops with a version outside of these, another plan, or when its plan expires.
+    A relay stops when it adopts another version or plan, or when its plan expires. Raises
+    :class:`PlanError` if no relay adopted one.
     """
     versions = range(first, last + 1)
     accepted: set[str] = set()

@@ -1,4 +1,4 @@
-"""From what relays said to a network and a demand that a liar among them cannot bend far."""
+"""Assemble the network and the demand from reports, robust against false reports."""
 
 from __future__ import annotations
 
@@ -33,28 +33,28 @@ from laps_analytics.plan.observation import NodeRow, Observation
 __all__ = ["Assembled", "assemble"]
 
 _RECENT: Final = 12
-"""Windows that count as the present."""
+"""Number of latest windows that count as the present."""
 _UNKNOWN_BPS: Final = 1e15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Assembled:
-    """What a plan is made from, and what was thought on the way."""
+    """Input of a plan, and how it was derived."""
 
     until_us: int
-    """The end of the time that was looked at."""
+    """End of the observed time."""
     network: Network
     tracks: Sequence[Track]
     suspects: tuple[str, ...]
-    """Relays whose measurements were not believed."""
+    """Relays whose measurements are not used."""
     excluded: tuple[str, ...] = ()
-    """Relays of which nothing was believed: what they wrote contradicts others, or is broken."""
+    """Relays of which nothing is used, because their reports contradict others or are broken."""
     prediction: Backtest
     predicted: bool
-    """Whether the forecast of round trips was used; the present otherwise."""
+    """Whether the forecast of round trip times is used; otherwise the present values."""
     loss_prediction: Backtest
     loss_predicted: bool
-    """The same of loss."""
+    """Whether the forecast of loss is used."""
 
 
 def assemble(
@@ -64,7 +64,7 @@ def assemble(
     *,
     excluded: Collection[str] = (),
 ) -> Assembled:
-    """Believe what can be believed; nothing that those say who are set ``excluded``."""
+    """Return the network and the demand; reports of ``excluded`` relays are not used."""
     facts = dimensions or Dimensions()
     index = {row.node: number for number, row in enumerate(observed.nodes)}
     places = [
@@ -105,7 +105,7 @@ def _all_series(
     least: float,
     most: float,
 ) -> dict[tuple[int, int], Floats]:
-    """By measuring end and other end: a row of windows."""
+    """Return the series of windows by measuring end and other end."""
     return {
         (index[a], index[b]): _series(values, end_us, least, most)
         for (a, b), values in measured.items()
@@ -116,9 +116,9 @@ def _all_series(
 def _expected(
     series: Mapping[tuple[int, int], Floats], least: float, most: float
 ) -> tuple[dict[tuple[int, int], float], dict[tuple[int, int], float], Backtest]:
-    """By measuring end and other end: the present, and what is expected; and how far to trust that.
+    """Return present and expected values by measuring and other end, and the backtest.
 
-    A forecast that does no better than the last value is not used.
+    A forecast that is no better than the last value is not used.
     """
     present = window_medians(
         {
@@ -139,7 +139,7 @@ def _expected(
 
 
 def _series(values: Mapping[int, float], end_us: int, least: float, most: float) -> Floats:
-    """A row of windows of five minutes that ends now; NaN where nothing was measured."""
+    """Return the five-minute windows up to now; NaN where nothing was measured."""
     last = end_us // WINDOW_US
     first = max(min(at // WINDOW_US for at in values), last - 8 * DAY)
     found = [nan] * max(last - first + 1, 1)

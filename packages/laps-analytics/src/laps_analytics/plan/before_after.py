@@ -1,4 +1,7 @@
-"""Before and after a plan, from the tables of a lake; see ``core.measure``."""
+"""Compare the time before a plan with the time after it, from the tables of a lake.
+
+:mod:`.core.measure` has the statistics.
+"""
 
 from __future__ import annotations
 
@@ -21,21 +24,24 @@ METRICS: Final = {
     "startup": "startup_p95_ms",
     "stalls": "stall_ratio",
 }
-"""What is compared, and the column of ``qoe_region_1m``."""
+"""Metric to its column in ``qoe_region_1m``."""
 
 WAN_METRICS: Final = {
     "wan": ("wan_bytes", "delivered"),
     "copies": ("wan_bytes", "ideal_wan_bytes"),
 }
-"""What plans make small: bytes between regions by bytes that clients got, and by what one copy for
-each region would need (the duplication factor). Of everything: a copy serves several regions."""
+"""Metric to numerator and denominator: bytes between regions by delivered bytes, and by the ideal.
+
+The ideal is one copy for each region, so the second is the duplication factor. Both are measured
+for the whole network, because a copy serves several regions.
+"""
 
 _HOUR_US: Final = 3_600_000_000
 _ALL: Final = Part()
 
 
 class _Hour(NamedTuple):
-    """What was reported in an hour, before or after the plan, of a region and a class."""
+    """Reports of a region and class in an hour, before or after the plan."""
 
     after: bool
     at_us: int
@@ -43,7 +49,7 @@ class _Hour(NamedTuple):
     scope: str
     reports: float
     weighed: float
-    """Sum of the value, times the reports that it is of."""
+    """Sum of the values, each weighted by its number of reports."""
 
 
 def before_and_after(
@@ -54,12 +60,12 @@ def before_and_after(
     settle_us: int = 60_000_000,
     counts: Callable[[int], bool] = lambda _: True,
 ) -> dict[str, dict[Part, Verdict]]:
-    """By metric and part: hours before a moment against those after it.
+    """Compare hours before and after a moment, by metric and part.
 
-    Parts are all, each region, and each class in a region that has more than one. With many of them
-    one would look worse by chance, so the more regions there are, the surer a verdict about one has
-    to be (Bonferroni), and so for the classes in regions. Of the hours after the moment only those
-    count for which ``counts`` says so. What goes between regions is judged as a whole.
+    Parts are the whole network, each region, and each class in a region with several classes. With
+    more regions the confidence level of each is higher (Bonferroni), and so for classes. Of the
+    hours after the moment only those count for which ``counts`` is true. WAN metrics are compared
+    for the whole network.
     """
     begin = at_us - days * 24 * _HOUR_US
     found: dict[str, dict[Part, Verdict]] = {}
@@ -82,13 +88,13 @@ def before_and_after(
 
 
 def hours_after(lake: Lake, at_us: int, *, settle_us: int = 60_000_000) -> list[int]:
-    """The hours after a moment of which viewers reported anything."""
+    """Return the hours after a moment for which viewers reported."""
     hours = _hours(lake, "reports", at_us, at_us, settle_us)
     return sorted({hour.at_us for hour in hours if hour.after})
 
 
 def worse_parts(found: Mapping[str, Mapping[Part, Verdict]]) -> dict[Part, list[str]]:
-    """By part, what got worse; but that it got dearer only if viewers have nothing for it."""
+    """Return what got worse, by part. Higher WAN cost counts only if viewers gained nothing."""
     better = any(found[metric][_ALL].word == "better" for metric in METRICS)
     worse: dict[Part, list[str]] = {}
     for metric, by_part in found.items():
@@ -101,7 +107,7 @@ def worse_parts(found: Mapping[str, Mapping[Part, Verdict]]) -> dict[Part, list[
 def _wan(
     lake: Lake, begin: int, at_us: int, settle_us: int, counts: Callable[[int], bool]
 ) -> dict[str, dict[Part, Verdict]]:
-    """What plans make small, by hours; nothing without the tables that say it."""
+    """Compare the WAN metrics by hours; empty without their tables."""
     sums: dict[tuple[bool, int], dict[str, float]] = {}
     fanout = ("track_bytes", "wan_bytes", "ideal_wan_bytes")
     for table, columns in (("track_fanout_5m", fanout), ("traffic_1m", ("delivered",))):
@@ -127,7 +133,7 @@ def _wan(
 def _bytes(
     lake: Lake, name: str, columns: tuple[str, ...], begin: int, at_us: int, settle_us: int
 ) -> Iterator[pa.Table]:
-    """Rows of a table before and after; ``delivered`` is what relays sent to their clients."""
+    """Yield rows of a table before and after; ``delivered`` is the bytes sent to clients."""
     clients = columns == ("delivered",)
     names = ("window_start", *(("out_peer", "out_bytes") if clients else columns))
     for rows in batches(lake.table(gold_name(name)), names, times=("window_start",)):
@@ -152,7 +158,7 @@ def _order(part: Part) -> tuple[bool, str, str]:
 
 
 def _hours(lake: Lake, column: str, begin: int, at_us: int, settle_us: int) -> list[_Hour]:
-    """Sums over the minutes: as many as hours, regions and classes, whatever tenants there are."""
+    """Return sums of the minutes by hour, region and class."""
 
     def parts() -> Iterator[pa.Table]:
         names = tuple(dict.fromkeys(("window_start", "region", "class", "reports", column)))
@@ -200,7 +206,7 @@ def _parts(hours: list[_Hour]) -> Mapping[Part, list[_Hour]]:
 
 
 def _windows(hours: list[_Hour]) -> list[Window]:
-    """Hours, each with all reports of its minutes: the mean of the value, weighed by them."""
+    """Return one window for each hour, with the mean value weighted by reports."""
     sums: dict[int, list[float]] = {}
     for hour in hours:
         part = sums.setdefault(hour.at_us, [0.0, 0.0])

@@ -1,8 +1,4 @@
-"""Tables of a lake for the planner: column by column, some rows at a time, summed on the way.
-
-A plan needs no Spark, and must not need the memory of a table either. Whoever reads here sees
-batches of a table and keeps sums, so what stays is as large as the answer.
-"""
+"""Read columns of tables in batches and aggregate them, in bounded memory and without Spark."""
 
 from __future__ import annotations
 
@@ -18,9 +14,9 @@ from laps_analytics.lake.table import DataFile, Table
 __all__ = ["batches", "between", "micros", "summed"]
 
 _ROWS: Final = 65_536
-"""Of one batch."""
+"""Rows of a batch."""
 _TOGETHER: Final = 1_000_000
-"""Sums that may wait before they are added up."""
+"""Number of partial sums that are merged at once."""
 
 
 def batches(
@@ -30,7 +26,7 @@ def batches(
     where: Callable[[DataFile], bool] | None = None,
     times: Sequence[str] = (),
 ) -> Iterator[pa.Table]:
-    """Some columns of a table; those in ``times`` as microseconds since 1970."""
+    """Yield some columns of a table; those in ``times`` as microseconds since 1970."""
     for file in table.snapshot().files.values():
         if where is None or where(file):
             yield from _rows(table, file, columns, times)
@@ -53,13 +49,13 @@ def _rows(
 
 
 def micros(column: Any) -> Any:
-    """Time stamps as microseconds since 1970."""
+    """Return time stamps as microseconds since 1970."""
     zone = column.type.tz
     return column.cast(pa.timestamp("us", tz=zone)).cast(pa.int64())
 
 
 def between(rows: pa.Table, column: str, first: int, last: int) -> pa.Table:
-    """The rows whose value lies in a range, both ends included."""
+    """Return the rows whose value lies in a range, both ends included."""
     return rows.filter(
         pc.and_(pc.greater_equal(rows[column], first), pc.less_equal(rows[column], last))
     )
@@ -74,9 +70,10 @@ def summed(
     most: int | None = None,
     fault: Callable[[int], Exception] = lambda count: MemoryError(str(count)),
 ) -> pa.Table | None:
-    """One row for each key, with the sums (or least, or most) of some columns; None without rows.
+    """Return one row for each key with aggregates of some columns; None without rows.
 
-    More than ``most`` keys raise what ``fault`` makes of their number.
+    ``how`` is the aggregate: sum, min or max. Raises the result of ``fault`` if there are more than
+    ``most`` keys.
     """
     waiting: list[pa.Table] = []
     count = 0

@@ -1,4 +1,4 @@
-"""The file that says what plans must keep to: TOML, and nothing in it that is not known.
+"""Constraints of plans: a TOML file. Unknown keys are errors.
 
 ::
 
@@ -59,7 +59,7 @@ __all__ = ["LinkFacts", "NodeFacts", "Settings", "parse_settings", "read_setting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
-    """What the operator says of a relay."""
+    """Operator's data about a relay."""
 
     country: str = ""
     capacity_bps: float | None = None
@@ -68,7 +68,7 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkFacts:
-    """What the operator says of a link."""
+    """Operator's data about a link."""
 
     countries: frozenset[str] | None = None
     capacity_bps: float | None = None
@@ -77,20 +77,20 @@ class LinkFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything that is not in telemetry."""
+    """Input of a plan that telemetry does not have."""
 
     policy: Policy = field(default_factory=Policy)
     lifetime_us: int = 900_000_000
     within: float = 0.2
     between: float = 1.0
     leaving: Mapping[str, float] = field(default_factory=dict)
-    """Region to a factor of the price."""
+    """Region to the price factor of traffic that leaves it."""
     nodes: Mapping[str, NodeFacts] = field(default_factory=dict)
     links: Mapping[tuple[str, str], LinkFacts] = field(default_factory=dict)
 
 
 def read_settings(path: Path) -> Settings:
-    """The settings of a file; :class:`InputError` names the place of a fault."""
+    """Read the settings of a file; raise :class:`InputError` with the place of a fault."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -99,7 +99,7 @@ def read_settings(path: Path) -> Settings:
 
 
 def parse_settings(text: str, where: str) -> Settings:
-    """The settings of a text."""
+    """Parse settings; raise :class:`InputError` with the place of a fault."""
     try:
         plain = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -194,7 +194,7 @@ class _Reader:
         )
 
     def strict(self, plain: Mapping[str, Any], place: str) -> bool:
-        """Whether a class does without links of which nobody says where they pass."""
+        """Return whether a class must not use links without declared countries."""
         value = plain.get("undeclared", "allow")
         if value not in ("allow", "deny"):
             raise self.fault(f"{place}.undeclared", f"{value!r} is not allow or deny")

@@ -1,14 +1,14 @@
-"""From the bytes that relays counted to tracks, and who watches them where.
+"""Estimate tracks and their viewers from byte counters of relays.
 
-A relay can write what it likes, so nothing rests on one relay's word:
+A relay may report false values, so no result depends on one relay:
 
-- a *rate* is the median over the relays that have the track, and of a relay no more counts than the
-  one before it says to have sent;
-- the *origin* is who says so and whom most others got the track from; not one that another such
-  relay sent it to; and if nobody says so, whom most got it from without a witness of where that one
-  got it from;
-- no relay has more than twenty times the *viewers* of the median relay; and one that is set aside
-  no more than the median relay of the track, where others say that they sent it there.
+- the *rate* of a track is the median over its relays; a value counts up to the bytes that the
+  previous relay sent;
+- the *origin* is the relay that claims it and from which most others received the track. A relay
+  does not count if another claimant sent it the track. Without a claimant, it is the relay from
+  which most received the track and of which no relay reports to have sent it the track;
+- a relay has at most twenty times the *viewers* of the median relay; an excluded one has at most
+  those of the median relay of the track, if others report sending it the track.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from laps_analytics.plan.observation import HopRow
 __all__ = ["demand_of"]
 
 _MAX_VIEWERS_RATIO: Final = 20.0
-"""Most viewers that a relay is believed to have, in medians of all relays."""
+"""Most viewers of a relay, in multiples of the median relay."""
 
 
 def demand_of(
@@ -35,7 +35,7 @@ def demand_of(
     facts: Dimensions,
     excluded: Collection[str] = (),
 ) -> tuple[list[Track], dict[int, float]]:
-    """Tracks with their viewers, and what each relay sends to its clients."""
+    """Return tracks with their viewers, and the rate of each relay to its clients."""
     by_track: dict[str, list[HopRow]] = {}
     for row in hops:
         if row.relay in index:
@@ -74,7 +74,7 @@ def demand_of(
 
 
 def _rates(rows: Sequence[HopRow], excluded: Collection[str]) -> list[float]:
-    """What each relay received; every way out repeats it."""
+    """Return the rate that each relay received; every outgoing path repeats it."""
     came: dict[str, float] = {}
     sent: dict[str, float] = {}
     for row in rows:
@@ -87,7 +87,7 @@ def _rates(rows: Sequence[HopRow], excluded: Collection[str]) -> list[float]:
 
 
 def _sent(rows: Sequence[HopRow], excluded: Collection[str]) -> dict[str, float]:
-    """By relay: what it sends to its clients."""
+    """Return the rate of each relay to its clients."""
     found: dict[str, float] = {}
     reached = {row.out_peer for row in rows if row.relay not in excluded and row.out_bps > 0}
     for row in rows:
@@ -105,7 +105,7 @@ def _sent(rows: Sequence[HopRow], excluded: Collection[str]) -> dict[str, float]
 def _origin(
     rows: Sequence[HopRow], index: Mapping[str, int], excluded: Collection[str]
 ) -> str | None:
-    """The relay of the publisher."""
+    """Return the relay of the publisher; None if unknown."""
     votes: dict[str, set[str]] = {}
     sent: set[tuple[str, str]] = set()
     for row in rows:

@@ -1,7 +1,7 @@
-"""What became of plans: who followed which version from when to when, who did not, what it did.
+"""History of plans: which relays followed which version when, and its effect.
 
-From what relays say of plans (``policy.applied``), and what ``plan measure`` compares. Rows are
-plain, for whoever shows them.
+The input is ``policy.applied`` of relays, and the comparison of ``plan measure``. The rows are
+plain data for a report.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COLUMNS: Final = ("ts", "event_seq", "relay", "plan_id", "plan_version", "outco
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a relay said of a plan."""
+    """Response of a relay to a plan."""
 
     at_us: int
     relay: str
@@ -38,27 +38,27 @@ class Answer:
 
 @dataclass(slots=True, kw_only=True)
 class Span:
-    """A version of a plan, and the relays that had to do with it."""
+    """A version of a plan and its relays."""
 
     plan: str
     version: int
     first_us: int
-    """When it was first answered."""
+    """Time of the first response."""
     last_us: int | None = None
-    """When the last relay stopped to follow it; None: one still does, or none ever did."""
+    """Time at which the last relay stopped following it; None if that did not happen."""
     followed: set[str] = field(default_factory=set)
     now: set[str] = field(default_factory=set)
     """Relays that follow it at the end."""
     refused: dict[str, str] = field(default_factory=dict)
     """Relay to its last reason."""
     expired: set[str] = field(default_factory=set)
-    """Relays that let it expire: no other came in time."""
+    """Relays for which it expired."""
     reverted: set[str] = field(default_factory=set)
-    """Relays that dropped it because they were told to."""
+    """Relays that dropped it on command."""
 
 
 def answers_of(lake: Lake, *, until_us: int | None = None) -> list[Answer]:
-    """What relays said of plans up to a moment, in the order of time."""
+    """Return the responses of relays up to a moment, in order of time."""
     parts = list(batches(lake.table("silver/policy_applied"), _COLUMNS, times=("ts",)))
     if not parts:
         return []
@@ -78,7 +78,7 @@ def answers_of(lake: Lake, *, until_us: int | None = None) -> list[Answer]:
 
 
 def spans_of(answers: Sequence[Answer]) -> list[Span]:
-    """The versions that relays answered, in the order in which they were first heard of."""
+    """Return the versions with responses, in order of the first response."""
     found: dict[tuple[str, int], Span] = {}
     follows: dict[str, Span] = {}
 
@@ -113,9 +113,9 @@ def spans_of(answers: Sequence[Answer]) -> list[Span]:
 
 
 def effects_of(lake: Lake, spans: Sequence[Span]) -> tuple[list[dict[str, Any]], list[str]]:
-    """What the newest series of plans moved, as rows, and the parts to go back for.
+    """Return the effects of the newest series of plans as rows, and the parts to revert.
 
-    All versions of the series are judged as one, as ``plan measure --since`` does.
+    All versions of the series are judged together, as by ``plan measure --since``.
     """
     followed_spans = [span for span in spans if span.followed]
     if not followed_spans:
@@ -150,9 +150,9 @@ def effects_of(lake: Lake, spans: Sequence[Span]) -> tuple[list[dict[str, Any]],
 
 
 def history_of(lake: Lake, span_us: tuple[int, int] | None) -> dict[str, Any]:
-    """The plans of a time, in force then or answered by a relay: as the chapter of a report has it.
+    """Return the plans in force or answered in a time span, for the chapter of a report.
 
-    ``span_us`` is its begin and end; None if there is nothing to report on.
+    ``span_us`` has begin and end; None if there is nothing to report.
     """
     if span_us is None:
         return {}

@@ -1,4 +1,4 @@
-"""The exact optimum of a group, by HiGHS: how far greedy is from it.
+"""Exact optimum of a group by HiGHS, to audit the greedy solution.
 
 ::
 
@@ -7,7 +7,7 @@
                x[r, v] <= y[v]                by a Via that the group has opened
                y binary; x, z follow
 
-Capacity, which groups share, is left out, so the sum over groups is a bound that no plan can beat.
+Capacity is left out because groups share it. So the sum over groups is a lower bound of any plan.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ __all__ = ["audit", "exact", "optimum"]
 
 
 def optimum(tables: Sequence[CellTable], legs: Floats) -> float:
-    """The least cost of a group; cells that cannot be served cost :data:`UNSERVED` each."""
+    """Return the least cost of a group; a cell that cannot be served costs :data:`UNSERVED`."""
     return _solved(tables, legs)[0]
 
 
 def exact(network: Network, policy: Policy, groups: Sequence[Group]) -> Draft:
-    """The optimum of every group as a draft: what no plan can beat, and capacity may not carry."""
+    """Return the optimum of every group as a draft. It may exceed capacities."""
     found = draft(network, policy, groups)
     for group, numbers in _by_group(found).items():
         legs = found.choices.first_legs(groups[group])
@@ -45,7 +45,7 @@ def exact(network: Network, policy: Policy, groups: Sequence[Group]) -> Draft:
 
 
 def _solved(tables: Sequence[CellTable], legs: Floats) -> tuple[float, list[int]]:
-    """The least cost of a group, and the candidate's column for each cell."""
+    """Return the least cost of a group, and the candidate's column for each cell."""
     highspy = _highs()
     cost = np.stack([table.cost for table in tables]) if len(legs) else np.zeros((len(tables), 0))
     direct = np.array([min(table.direct, UNSERVED) for table in tables])
@@ -87,9 +87,9 @@ def _solved(tables: Sequence[CellTable], legs: Floats) -> tuple[float, list[int]
 
 
 def audit(made: Draft, *, largest: int = 2000) -> dict[int, tuple[float, float]]:
-    """By group: what its Vias cost, and the least that they could, for groups that are not large.
+    """Return cost and least cost by group, for groups with at most ``largest`` choices.
 
-    ``largest`` is how many choices a group may have, regions times Vias.
+    A choice is a pair of region and Via.
     """
     found = {}
     for group, numbers in _by_group(made).items():

@@ -1,13 +1,12 @@
-"""What relays reported of the last hour: from the tables of a lake, without Spark.
+"""Read the last hour of a lake as input of the planner, without Spark.
 
-What stays in memory grows with what is decided about, and not with how often it was reported:
+Memory grows with the size of the network, not with the number of reports:
 
 - relays: one row for each snapshot of the hour;
-- links: some hundred windows of each direction, and all of a week for at most twenty;
-- tracks: one row for each way through a relay (track, from, to), and not more than
-  :data:`MAX_PATHS`: beyond that planning stops with an error that says so.
+- links: some hundred windows of each direction, and a week for at most twenty links;
+- tracks: one row for each path through a relay (track, from, to), at most :data:`MAX_PATHS`.
 
-Tables are read some rows at a time, and added up on the way (``plan.reading``).
+Tables are read in batches and aggregated (:mod:`.columns`).
 """
 
 from __future__ import annotations
@@ -44,12 +43,12 @@ __all__ = [
 
 HISTORY_DAYS: Final = 8
 MAX_PATHS: Final = 2_000_000
-"""Ways of tracks through relays that a plan is made for: about a gigabyte."""
+"""Most paths of tracks through relays; they need about a gigabyte."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRow:
-    """A relay as it described itself last."""
+    """Last description of a relay."""
 
     node: str
     kind: str
@@ -61,7 +60,7 @@ class NodeRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HopRow:
-    """A track on one way through a relay, a mean over the time that was looked at."""
+    """Mean rate of a track on one path through a relay."""
 
     relay: str
     track: str
@@ -73,20 +72,23 @@ class HopRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """Everything that relays said."""
+    """Reports of all relays."""
 
     at_us: int
-    """The end of the time that was looked at."""
+    """End of the observed time."""
     nodes: Sequence[NodeRow]
     rtt_ms: Mapping[tuple[str, str], Mapping[int, float]]
-    """Who measured, and to whom: begin of a window of five minutes (microseconds) to its median."""
+    """Measuring end and other end to medians of five-minute windows, by their begin."""
     loss: Mapping[tuple[str, str], Mapping[int, float]] = field(default_factory=dict)
-    """The same, as a share of the packets that were sent."""
+    """The same for loss, as a share of the packets sent."""
     hops: Sequence[HopRow] = ()
 
 
 def observe(lake: Lake, *, minutes: int = 60, at_us: int | None = None) -> Observation:
-    """The last ``minutes`` of a lake, up to ``at_us`` or its newest snapshot."""
+    """Return the last ``minutes`` of a lake, up to ``at_us`` or its newest snapshot.
+
+    Raises :class:`PlanError` if there is no topology for that time.
+    """
     days = sorted({dt for (dt,) in _table(lake, "topology_snapshot").partitions("dt")})
     if not days:
         raise PlanError(
@@ -111,22 +113,22 @@ def observe(lake: Lake, *, minutes: int = 60, at_us: int | None = None) -> Obser
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Whether plans may be made from some hours."""
+    """Result of the quality checks of some hours."""
 
     hours: int
-    """Hours that were checked; none is no reason to go on."""
+    """Number of hours that were checked; 0 closes the gate."""
     red: list[str]
-    """Why not, worst first."""
+    """Failed checks as text, worst first."""
     about: list[tuple[str, str]] = field(default_factory=list)
-    """The same as checks and subjects: relays, or two with a ``>`` between them."""
+    """Failed checks with their subjects: a relay, or two separated by ``>``."""
 
     @property
     def open(self) -> bool:
-        """Whether nothing is red."""
+        """Whether all checks passed."""
         return self.hours > 0 and not self.red
 
     def require(self) -> None:
-        """Go on, or raise :class:`GateError` with the worst reasons."""
+        """Raise :class:`GateError` with the worst failures unless the gate is open."""
         if self.open:
             return
         if not self.hours:
@@ -136,7 +138,7 @@ class Gate:
 
 
 def gate_of(lake: Lake, *, at_us: int, hours: int = 2) -> Gate:
-    """The gate that the rows of ``quality_1h`` of the last hours make, worst reasons first."""
+    """Return the gate of the last hours, from ``quality_1h``."""
     last = at_us // 3_600_000_000 * 3_600_000_000
     first = last - (hours - 1) * 3_600_000_000
     seen: set[int] = set()
@@ -168,7 +170,7 @@ def gate_of(lake: Lake, *, at_us: int, hours: int = 2) -> Gate:
 
 
 def untrusted_relays(gate: Gate, observed: Observation) -> frozenset[str]:
-    """The relays whose word does not count; :class:`GateError` if they are more than a few."""
+    """Return the relays to exclude; raise :class:`GateError` if there are too many."""
     if gate.open:
         return frozenset()
     names = [row.node for row in observed.nodes]
@@ -180,7 +182,7 @@ def untrusted_relays(gate: Gate, observed: Observation) -> frozenset[str]:
 
 
 def known_relays(lake: Lake, *, at_us: int) -> frozenset[str]:
-    """Who was in the network at any time of the last days; see :data:`HISTORY_DAYS`."""
+    """Return the relays that were in the network within :data:`HISTORY_DAYS`."""
     first, last = _day(at_us - HISTORY_DAYS * 86_400_000_000), _day(at_us)
     found: set[str] = set()
     for part in batches(
@@ -193,9 +195,9 @@ def known_relays(lake: Lake, *, at_us: int) -> frozenset[str]:
 
 
 def require_fresh(observed: Observation, *, now_us: int, max_age_us: int) -> None:
-    """Raise :class:`GateError` if what was observed is not of now.
+    """Raise :class:`GateError` if the observation is too old, or in the future.
 
-    What lies ahead is refused as well: a clock that is wrong would make old data look new for long.
+    Future data means a wrong clock, which would make old data look new.
     """
     age = now_us - observed.at_us
     if abs(age) <= max_age_us:
@@ -251,10 +253,10 @@ def _nodes(lake: Lake, days: Sequence[str], begin: int, end: int) -> list[NodeRo
 def _measured(
     lake: Lake, days: Sequence[str], end: int, nodes: Sequence[str], column: str, unit: float
 ) -> dict[tuple[str, str], dict[int, float]]:
-    """What each end measured of its links, of the windows that somebody looks at.
+    """Return the measurements of each end of each link, for the windows that are used.
 
-    All windows only for the few links that forecasts are tried on. Of the others those that a
-    forecast is made from, and a NaN at the first one, which says how long the link is known.
+    Links for a backtest get all windows. Other links get the windows of a forecast, and a NaN at
+    their first window, which tells how long the link is known.
     """
     table, chosen = lake.table(gold_name("link_quality_5m")), _of_days(days)
     names = ("relay", "peer", "window_start", column)
@@ -288,7 +290,7 @@ def _measured(
 
 
 def _hops(lake: Lake, begin: int, end: int) -> list[HopRow]:
-    """Rates of ``hop.stat``: bytes by the time that a relay's records of the track cover."""
+    """Return the rates of ``hop.stat``: bytes by the time that its records cover."""
     hours = {(_day(at), f"{_when(at).hour:02}") for at in range(begin, end + 1, 3_600_000_000)}
     hours.add((_day(end), f"{_when(end).hour:02}"))
     keys = ("relay", "track", "in_peer", "out_peer")

@@ -1,4 +1,4 @@
-"""Keys of planners, and signed plans as files."""
+"""Keys of planners, and files of signed plans."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ __all__ = [
 
 
 def make_key(path: Path) -> tuple[Path, str]:
-    """A new key in a file that only its owner reads; the file of the public key, and the id."""
+    """Create a key pair; return the file of the public key and the key id.
+
+    Only the owner can read the private file. Raises :class:`OutputError` if it exists.
+    """
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     public = public_pem(key)
@@ -57,12 +60,12 @@ def make_key(path: Path) -> tuple[Path, str]:
 
 
 def public_pem(key: Ed25519PrivateKey) -> bytes:
-    """The public part of a key, as relays read it."""
+    """Return the public key in PEM form, as relays read it."""
     return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
 def read_key(path: Path) -> Ed25519PrivateKey:
-    """The private key of a PEM file."""
+    """Read a private key from a PEM file; raise :class:`PlanError` if it is unusable."""
     try:
         key = load_pem_private_key(path.read_bytes(), password=None)
     except OSError as error:
@@ -75,14 +78,14 @@ def read_key(path: Path) -> Ed25519PrivateKey:
 
 
 def sign(plan: Plan, key: Ed25519PrivateKey) -> SignedPlan:
-    """A plan with its signature."""
+    """Sign a plan."""
     return SignedPlan(
         plan=plan, key_id=_id(key.public_key()), signature=key.sign(signed_bytes(plan))
     )
 
 
 def check_signature(signed: SignedPlan, public: Path) -> None:
-    """Whether a plan was signed by the key of a file; :class:`PlanError` if not."""
+    """Raise :class:`PlanError` unless a plan was signed by the key of a file."""
     try:
         key = load_pem_public_key(public.read_bytes())
     except OSError as error:
@@ -98,7 +101,10 @@ def check_signature(signed: SignedPlan, public: Path) -> None:
 
 
 def read_plan(path: Path) -> SignedPlan:
-    """The plan of a file; its signature is not checked."""
+    """Read a plan from a file, without checking its signature.
+
+    Raises :class:`PlanError` if it cannot be read.
+    """
     try:
         return loads(path.read_bytes())
     except OSError as error:
@@ -110,7 +116,7 @@ def read_plan(path: Path) -> SignedPlan:
 
 
 def write_plan(signed: SignedPlan, path: Path) -> None:
-    """A file that appears whole: a relay may read it at any time."""
+    """Write a plan atomically: a relay may read the file at any time."""
     aside = path.with_name(f".{path.name}.new")
     try:
         aside.write_text(dumps(signed) + "\n", encoding="ascii")

@@ -1,9 +1,9 @@
-"""A plan in the relay simulator, if that is installed: what relays would make of it.
+"""Run a plan in the relay simulator, if it is installed.
 
-``laps-relay sim plan`` is another program. It gets the signed plan, the public key, and a stage:
-some of the groups that the plan is about, their origins and targets, every Via that these origins
-must know, and the links between them with what was measured. More would only take longer: relays
-of different groups do not see each other's entries.
+``laps-relay sim plan`` is a separate program. It gets the signed plan, the public key and a sample
+topology. The sample has some groups of the plan with origins and targets, every Via that these
+origins must know, and the measured links between them. Relays of different groups do not see each
+other's entries, so a larger sample would only take longer.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ __all__ = ["SimulationResult", "sample_topology", "simulate_plan", "simulator"]
 
 GROUPS: Final = 8
 RELAYS: Final = 40
-"""A stage has at most so many groups, and no further one when it has so many relays."""
+"""Limits of a sample: most groups, and the number of relays from which no group is added."""
 TIMEOUT_S: Final = 600.0
-"""Seconds after which nobody waits any more."""
+"""Timeout of the simulator in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationResult:
-    """What the simulator said, or why it was not asked."""
+    """Verdict of the simulator, or why there is none."""
 
     verdict: Mapping[str, Any] | None
     reason: str = ""
@@ -44,7 +44,7 @@ class SimulationResult:
 
     @property
     def summary(self) -> str:
-        """In one line."""
+        """The result in one line."""
         if self.verdict is None:
             return f"not simulated: {self.reason}"
         found = self.verdict
@@ -55,7 +55,7 @@ class SimulationResult:
         )
 
     def require(self) -> None:
-        """Raise :class:`PlanError` for a plan with which something is wrong."""
+        """Raise :class:`PlanError` if the simulator found a fault."""
         if self.verdict is None or self.verdict["ok"]:
             return
         faults = self.verdict["faults"]
@@ -67,7 +67,7 @@ class SimulationResult:
 
 
 def simulator() -> Path | None:
-    """The program ``laps-relay``: of the same environment, or on the path."""
+    """Return the program ``laps-relay``: beside this Python, or on the path; None if missing."""
     beside = Path(sys.executable).with_name("laps-relay")
     if beside.is_file():
         return beside
@@ -84,7 +84,7 @@ def simulate_plan(
     *,
     seed: int = 1,
 ) -> SimulationResult:
-    """Play a plan; ``public_key`` is the PEM text that relays would trust."""
+    """Run a plan in the simulator; ``public_key`` is the PEM text that relays trust."""
     if program is None:
         return SimulationResult(None, "laps-relay is not installed")
     topology = sample_topology(signed.plan, network, groups, seed=seed)
@@ -120,7 +120,7 @@ def simulate_plan(
 def sample_topology(
     plan: Plan, network: Network, groups: Sequence[Group], *, seed: int = 1
 ) -> dict[str, list[dict[str, Any]]]:
-    """The stage: a sample of what a plan is about, drawn from a seed."""
+    """Return a sample of the topology and demand of a plan, drawn from a seed."""
     chosen = _Sample(plan, network)
     for number in np.random.default_rng(seed).permutation(len(groups)):
         if len(chosen.demands) >= GROUPS or (chosen.demands and len(chosen.rows) >= RELAYS):
@@ -134,7 +134,7 @@ class _Sample:
     def __init__(self, plan: Plan, network: Network) -> None:
         self.network = network
         self.members = plan.constraints.max_fanout + 1
-        """Targets of a group in one region that take part: one more than there may be copies."""
+        """Most targets of a group in a region: one more than the allowed copies."""
         self.rows: dict[int, None] = {}
         self.links: dict[tuple[int, int], None] = {}
         self.demands: list[dict[str, Any]] = []
@@ -145,7 +145,7 @@ class _Sample:
                 self._entries.setdefault(row, []).append(entry)
 
     def add(self, group: Group) -> None:
-        """A group, if the plan has entries for it."""
+        """Add a group, if the plan has entries for it."""
         key = group.keys[0]
         targets: list[int] = []
         for entry in self._entries.get(group.origin, ()):
@@ -188,7 +188,7 @@ class _Sample:
             self.links[pair] = None
 
     def complete(self) -> None:
-        """Add the Vias that relays must know: one that it does not know makes a plan refused."""
+        """Add the Vias that relays must know. A relay refuses a plan with an unknown Via."""
         for row in list(self.rows):
             for entry in self._entries.get(row, ()):
                 known = set(self.rows)
@@ -197,7 +197,7 @@ class _Sample:
                         self._link(row, via)
 
     def document(self) -> dict[str, list[dict[str, Any]]]:
-        """As ``laps-relay sim plan --topology`` reads it."""
+        """Return the topology as ``laps-relay sim plan --topology`` reads it."""
         nodes = self.network.nodes
         links = []
         for a, b in self.links:

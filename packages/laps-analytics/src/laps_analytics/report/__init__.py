@@ -4,7 +4,7 @@
 
     lake -> gold -> chapters (network, experience, capacity, ...) -> page -> HTML
                           |                                            |
-                 formatting, plots, kll                        build: CSV, JSON
+            section, places, formatting, plots, kll            build: CSV, JSON
 
 A chapter is a function that returns a :class:`.section.Section`. :mod:`.build` lists the chapters.
 

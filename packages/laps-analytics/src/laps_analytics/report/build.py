@@ -1,4 +1,4 @@
-"""From gold tables to a page, and the same numbers as files."""
+"""Make the page from gold tables, and export its tables."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _CHAPTERS: Final[tuple[Callable[[Context], Section], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A page and its numbers."""
+    """A page and its tables."""
 
     html: str
     answers: tuple[tuple[str, str, str], ...]
-    """Chapter, question and answer of the five that operators act on."""
+    """Chapter, question and answer of the five main questions."""
     tables: Mapping[str, pd.DataFrame]
 
 
@@ -49,7 +49,7 @@ def make_report(
     plan: Plan | None = None,
     history: PlanHistory | None = None,
 ) -> Report:
-    """The report of a lake's gold tables, of a plan made from them, and of what became of plans."""
+    """Return the report of gold tables, and of a plan and the history of plans if given."""
     context = Context.of(gold)
     sections = [chapter(context) for chapter in _CHAPTERS]
     if history is not None:
@@ -74,7 +74,7 @@ def _time(gold: Gold) -> str:
 
 
 def _answers(sections: Mapping[str, Section]) -> tuple[tuple[str, str, str], ...]:
-    """The five answers, in words."""
+    """Return the five main answers."""
 
     def answer_of(key: str) -> str:
         return sections[key].answer or "No data yet."
@@ -95,12 +95,12 @@ def _answers(sections: Mapping[str, Section]) -> tuple[tuple[str, str, str], ...
 
 
 def write_page(report: Report, path: Path) -> None:
-    """The page as a file; :class:`OutputError` if it cannot be written."""
+    """Write the page to a file; raise :class:`OutputError` if that fails."""
     _write(path, report.html)
 
 
 def export_csv(report: Report, folder: Path) -> list[Path]:
-    """Every table as CSV."""
+    """Write every table as CSV, and return the files."""
     paths = []
     for name, frame in report.tables.items():
         path = folder / f"{name}.csv"
@@ -117,7 +117,7 @@ def export_csv(report: Report, folder: Path) -> list[Path]:
 
 
 def export_json(report: Report, folder: Path) -> list[Path]:
-    """Every table as a list of objects, and the answers."""
+    """Write every table and the answers as JSON, and return the files."""
     answers = [
         dict(zip(("chapter", "question", "answer"), row, strict=True)) for row in report.answers
     ]

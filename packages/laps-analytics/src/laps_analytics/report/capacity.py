@@ -1,4 +1,4 @@
-"""The chapter about what runs out, and when."""
+"""Chapter on capacity: what runs out, and when."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from laps_analytics.report.section import Context, Section
 __all__ = ["capacity"]
 
 _HISTORY = 27
-"""Days that the chapter looks back, beside the last one: as far as a forecast does."""
+"""Days that the chapter looks back, besides the last one; as far as a forecast does."""
 _MINUTES = ("relay", "out_peer", "window_start", "out_bytes")
 
 
 def capacity(context: Context) -> Section:
-    """Forecasts with their interval, nearest end first."""
+    """Return the chapter: forecasts with their interval, the most urgent first."""
     head = ("capacity", "Capacity", "What runs out, and when?")
     made = context.gold.days("capacity_fc", _HISTORY)[-1:]
     table = context.gold.of_days("capacity_fc", days=made)
@@ -108,9 +108,10 @@ def capacity(context: Context) -> Section:
 
 
 def _daily_peaks(context: Context, shown: pd.DataFrame) -> dict[tuple[str, str, str], pd.Series]:
-    """Relays and links to the busiest five minutes of each day, in bits a second.
+    """Return the busiest five minutes of each day in bits a second, by relay and link.
 
-    Day by day, and only of what is shown: minutes are by far the largest table.
+    ``traffic_1m`` is by far the largest table, so it is read day by day and only for the shown
+    relays.
     """
     gold, relays = context.gold, set(shown["relay"])
     peaks: dict[tuple[str, str, str], dict[pd.Timestamp, float]] = {}

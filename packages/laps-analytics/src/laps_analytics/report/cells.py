@@ -1,8 +1,7 @@
-"""Text in CSV that a spreadsheet would take for a formula.
+"""Escape text in CSV that a spreadsheet would evaluate as a formula.
 
-A name comes from telemetry, so whoever can publish a track can choose what a cell begins with. A
-cell of text that begins with one of these characters gets an apostrophe before it, as spreadsheets
-mark text; numbers, also negative ones, stay as they are.
+Names come from telemetry, so a publisher can choose the first character of a cell. Text that begins
+like a formula gets an apostrophe in front. Numbers stay as they are.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def escape_formula(value: Any) -> Any:
-    """The same value, or text that no spreadsheet calculates."""
+    """Return the value, with an apostrophe in front if a spreadsheet would evaluate it."""
     if not isinstance(value, str) or not value.startswith(_FORMULA):
         return value
     try:

@@ -1,7 +1,7 @@
-"""The chapter about what viewers get.
+"""Chapters on the experience of viewers, and on the causes of slow deliveries.
 
-How far behind live a viewer is, only a player can say. Where none does, as with relays alone, the
-chapter shows what a relay knows of its clients: start-up, stalls, and objects that were missing.
+Only a player knows its latency behind live. Without reports of players the chapter shows what
+relays measure of their clients: start-up, stalls and missing objects.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _RELAY_METRICS: Final = (
     ("stall_ratio", 100.0, "% of the time stalled"),
     ("gap_rate", 1.0, "objects missing in a minute"),
 )
-"""What is known without a player's word: column, factor and words, with the length of a window."""
+"""Metrics without reports of players: column, factor and label with the length of a window."""
 _TABLES: Final = {"qoe_region_1m": "minute", "qoe_region_1h": "hour", "qoe_region_1d": "day"}
-"""Where it is read, and how long a window is."""
+"""Table to the name of its window."""
 
 
 def experience(context: Context) -> Section:
-    """Latency by region and class of service, and whether promises are kept."""
+    """Return the chapter: latency by region and class of service, and the limits of classes."""
     head = ("experience", "What viewers get", "Who hurts, and is the promise to their class kept?")
     name = context.gold.by_span(*_TABLES)
     table, window = context.gold.recent(name, _COLUMNS), _TABLES[name]
@@ -75,7 +75,7 @@ def experience(context: Context) -> Section:
 
 
 def _numbers(table: pd.DataFrame) -> pd.DataFrame:
-    """A row for each region and class."""
+    """Return a row for each region and class."""
     rows = []
     for (region, service), part in table.groupby(["region", "class"]):
         reports = int(part["reports"].sum())
@@ -118,7 +118,7 @@ def _who(row: pd.Series) -> str:
 
 
 def _how(row: pd.Series, window: str) -> str:
-    """How bad it was: behind live if players say, and else by what relays see."""
+    """Describe the quality: latency behind live if players report it, else what relays measure."""
     if pd.notna(row["latency_p50_ms"]):
         return (
             f"half of them {row['latency_p50_ms']:.0f} ms or more behind live, one in twenty"
@@ -136,7 +136,7 @@ def _how(row: pd.Series, window: str) -> str:
 
 
 def _worst(rows: pd.DataFrame, window: str) -> list[str]:
-    """A sentence about who has it worst, where nobody is over a limit or has none."""
+    """Return a sentence on the worst region and class, for use without limits."""
     order = [column for column, _, _ in _RELAY_METRICS if (rows[column].fillna(0) > 0).any()]
     if not order:
         return []
@@ -203,7 +203,7 @@ def _behind_live(numbers: pd.DataFrame) -> Picture:
 
 
 def _relay_metrics(numbers: pd.DataFrame, window: str) -> Picture:
-    """Start-up, stalls and gaps of those whose players say nothing."""
+    """Plot start-up, stalls and gaps of viewers whose players do not report."""
     order = numbers.sort_values(["region", "class"], ascending=False)
     names = [
         short(f"{region or '(none)'}, {service or 'no class'}", 26)
@@ -234,7 +234,7 @@ def _relay_metrics(numbers: pd.DataFrame, window: str) -> Picture:
 
 
 def blame(context: Context) -> Section:
-    """Who held slow objects up."""
+    """Return the chapter on the parts of the network that delayed objects."""
     head = ("blame", "Blame", "Whose fault is it?")
     table = context.gold.recent("blame", _BLAME)
     if table.empty:

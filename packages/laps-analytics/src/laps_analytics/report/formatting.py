@@ -1,4 +1,4 @@
-"""Numbers, times and names as people read them."""
+"""Format numbers, times and names for readers."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ def _scaled(value: float, unit: str) -> str:
 
 
 def bytes_(value: float) -> str:
-    """``12.3 GB``; powers of ten, as bills have them."""
+    """Return ``12.3 GB``, with powers of ten as in bills."""
     return _scaled(value, "B")
 
 
 def bits(value: float) -> str:
-    """``1.2 Gbit/s``."""
+    """Return ``1.2 Gbit/s``."""
     return _scaled(value, "bit/s")
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """``4.2 %``."""
+    """Return ``4.2 %``."""
     return f"{share * 100:.{digits}f} %"
 
 
 def ratio(value: float) -> str:
-    """``2.41``."""
+    """Return ``2.41``."""
     return f"{value:.2f}"
 
 
 def clock(moment: pd.Timestamp) -> str:
-    """``18 Jun 19:05``."""
+    """Return ``18 Jun 19:05``."""
     return f"{moment:%d %b %H:%M}"
 
 
 def span(first: pd.Timestamp, last: pd.Timestamp) -> str:
-    """``18 Jun 19:05 to 19:30``."""
+    """Return ``18 Jun 19:05 to 19:30``."""
     same = first.date() == last.date()
     return f"{clock(first)} to {last:%H:%M}" if same else f"{clock(first)} to {clock(last)}"
 
 
 def clean(text: object) -> str:
-    """A word of somebody else's: printable, on one line, not endless."""
+    """Return untrusted text as one printable line of limited length."""
     shown = "".join(
         char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in str(text)
     )
@@ -63,13 +63,13 @@ def clean(text: object) -> str:
 
 
 def short(text: object, length: int = 34) -> str:
-    """The same for a picture."""
+    """Return the same for a plot, with a shorter limit."""
     shown = clean(text)
     return shown if len(shown) <= length else f"{shown[: length - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def cell(value: Any) -> str:
-    """A value in a table."""
+    """Return a value of a table as text."""
     if value is None or value is pd.NA or value is pd.NaT:
         return "\N{EN DASH}"
     if isinstance(value, bool | np.bool_):

@@ -1,11 +1,10 @@
-"""Gold tables as the report reads them: straight from Parquet, without a session of Spark.
+"""Gold tables for the report, read from Parquet without a Spark session.
 
-A report is read more often than tables are built, and a session costs half a minute. Of each table
-only the columns and days that a chapter asks for are read: the log says which file holds which day.
+A session takes half a minute to start. Only the columns and days that a chapter needs are read; the
+log says which file holds which day.
 
-All chapters look at the same time: it ends with the newest row of any table, and not with the last
-one of each. A table that has rows only when something is wrong would else tell of last month as if
-it were today.
+All chapters cover the same time, which ends with the newest row of any table. Otherwise a table
+that has rows only during faults would show an old fault as current.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ __all__ = ["Gold", "Tables", "read_gold"]
 _DAY: Final = pd.Timedelta(days=1)
 _MAX_GAP: Final = pd.Timedelta(minutes=30)
 _LONG: Final = (3, 31)
-"""Days beyond which hours are read, and days."""
+"""Days from which the tables of hours and of days are read."""
 _TIMES: Final = ("window_start", "at", "last")
 _EMPTY: Final[Mapping[str, str]] = {
     "bigint": "Int64",
@@ -38,23 +37,23 @@ _EMPTY: Final[Mapping[str, str]] = {
 }
 
 Where = Mapping[str, Collection[str]]
-"""Columns to the values that are wanted."""
+"""Column to the selected values."""
 
 
 class Tables(Protocol):
-    """Where rows come from."""
+    """Source of rows."""
 
     def days(self, name: str) -> list[str]:
-        """The days that a table has rows of, oldest first."""
+        """Return the days of a table, oldest first."""
 
     def read(
         self, name: str, columns: Sequence[str], days: Collection[str], where: Where
     ) -> pd.DataFrame:
-        """Some columns of some days of a table."""
+        """Return some columns of some days of a table."""
 
 
 class Gold:
-    """Every gold table, and the time that a report is about; a table never built has no rows."""
+    """All gold tables, and the time of the report. A table that was never built has no rows."""
 
     def __init__(
         self,
@@ -64,7 +63,7 @@ class Gold:
         since: date | None = None,
         until: date | None = None,
     ) -> None:
-        """``name`` is for people; ``since`` and ``until`` are the first and the last day."""
+        """``name`` is shown to readers; ``since`` and ``until`` are the first and the last day."""
         self._tables: Tables = _Frames(tables) if isinstance(tables, Mapping) else tables
         self.name = name
         self.since = since
@@ -72,11 +71,11 @@ class Gold:
         self._clock: pd.Timestamp | None = None
 
     def __getitem__(self, name: str) -> pd.DataFrame:
-        """All of a table."""
+        """Return a whole table."""
         return self._read(name, _columns(name), self._tables.days(name))
 
     def until(self) -> pd.Timestamp | None:
-        """The clock of the page: the latest time in any table; None without rows."""
+        """Return the time of the report: the latest time in any table; None without rows."""
         if self._clock is None:
             days = {day for name in GOLD for day in self._days(name)}
             for day in sorted(days, reverse=True):
@@ -93,16 +92,16 @@ class Gold:
         return self._clock
 
     def begin(self, days: int = 1) -> pd.Timestamp | None:
-        """Since when a chapter counts that looks back some days, if nothing else was asked for."""
+        """Return the begin of the report, or of a chapter that looks back some days."""
         if self.since is not None:
             return pd.Timestamp(self.since, tz="UTC")
         clock = self.until()
         return None if clock is None else clock - days * _DAY
 
     def span_us(self) -> tuple[int, int] | None:
-        """The time of the page in microseconds: to the end of its last day; None without rows.
+        """Return begin and end of the report in microseconds; None without rows.
 
-        What relays say may be newer than the newest row of gold, so the whole day counts.
+        The last day counts as a whole, because responses of relays may be newer than gold.
         """
         clock, begin = self.until(), self.begin()
         if clock is None or begin is None:
@@ -117,7 +116,7 @@ class Gold:
         *,
         at: str = "window_start",
     ) -> pd.DataFrame:
-        """The rows of the day before the clock of the page, or of the time that was asked for."""
+        """Return the rows of the last day, or of the selected time."""
         begin, clock = self.begin(), self.until()
         if begin is None or clock is None:
             return empty(name, columns)
@@ -128,7 +127,7 @@ class Gold:
         return frame[asked & (frame[at] <= clock)]
 
     def latest_stretch(self, name: str, columns: Sequence[str] = ()) -> pd.DataFrame:
-        """The rows at the end between which no half hour is missing, a day at most."""
+        """Return the latest rows without a gap of half an hour, at most of a day."""
         frame = self.recent(name, columns)
         if frame.empty or self.since is not None:
             return frame
@@ -137,18 +136,17 @@ class Gold:
         return frame if holes.empty else frame[frame["window_start"] >= holes.iloc[-1]]
 
     def days(self, name: str, back: int = 1) -> list[str]:
-        """The days of a table that a chapter reads that looks back some days."""
+        """Return the days of a table for a chapter that looks back some days."""
         begin, clock = self.begin(back), self.until()
         if begin is None or clock is None:
             return []
         return [day for day in self._days(name) if begin.date() <= date.fromisoformat(day)]
 
     def by_span(self, *names: str) -> str:
-        """Which of some tables to read, whose windows are longer and longer, for the time asked.
+        """Return the table with the window length that suits the selected time.
 
-        Hours where that is more than three days, and days for more than a month: thousands of
-        points of a line say no more than hundreds. Only if they have all the days: of before there
-        was such a table it has none.
+        ``names`` have longer and longer windows: hours from three days on, days from a month on. A
+        table is used only if it has all days.
         """
         shortest, *others = names
         days = self.days(shortest)
@@ -159,7 +157,7 @@ class Gold:
         return chosen
 
     def month(self, name: str) -> list[str]:
-        """The days of a table in the month of the clock, or in the time that was asked for."""
+        """Return the days of a table in the current month, or in the selected time."""
         clock = self.until()
         if clock is None:
             return []
@@ -174,15 +172,15 @@ class Gold:
         days: Collection[str],
         where: Where | None = None,
     ) -> pd.DataFrame:
-        """Some columns of some days, and of some values."""
+        """Return some columns of some days, filtered by ``where``."""
         return self._read(name, columns, days, where or {})
 
     def all_days(self, name: str) -> list[str]:
-        """The days that a table has rows of, oldest first."""
+        """Return all days of a table, oldest first."""
         return self._tables.days(name)
 
     def last_seen(self, name: str) -> str | None:
-        """The newest day of a table, up to the last one that was asked for; None without rows."""
+        """Return the newest day of a table within the selected time; None without rows."""
         return next(reversed(self._days(name)), None)
 
     def _days(self, name: str) -> list[str]:
@@ -200,7 +198,7 @@ def _columns(name: str) -> tuple[str, ...]:
 
 
 def empty(name: str, columns: Sequence[str] = ()) -> pd.DataFrame:
-    """A table without rows, by its contract."""
+    """Return a table without rows, by its contract."""
     return pd.DataFrame(
         {
             item.name: pd.Series(dtype=_EMPTY.get(item.type, "object"))
@@ -211,7 +209,10 @@ def empty(name: str, columns: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def read_gold(lake: Lake, *, since: date | None = None, until: date | None = None) -> Gold:
-    """The gold tables of a lake; :class:`LakeError` if a file that counts cannot be read."""
+    """Return the gold tables of a lake.
+
+    Reading raises :class:`LakeError` if a file cannot be read.
+    """
     return Gold(_Files(lake), lake.root.name, since=since, until=until)
 
 
@@ -265,7 +266,7 @@ def _file(
 
 
 class _Frames:
-    """Tables that somebody has already."""
+    """Tables as frames."""
 
     def __init__(self, frames: Mapping[str, pd.DataFrame]) -> None:
         self._frames = {name: _with_days(frame) for name, frame in frames.items()}
@@ -292,7 +293,7 @@ def _with_days(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _nullable(kind: pa.DataType) -> Any:
-    """Whole numbers stay whole where some are null."""
+    """Map types so that integers stay integers if some are null."""
     if pa.types.is_integer(kind):
         return pd.Int64Dtype()
     if pa.types.is_boolean(kind):

@@ -1,4 +1,4 @@
-"""Chapters about what is unusual: anomalies, how the network settled, objects that went twice."""
+"""Chapters on anomalies, convergence, loops and churn."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _UNITS: Final[Mapping[str, tuple[str, Callable[[float], str]]]] = {
     "drops": ("share of objects", lambda value: f"{percent(value)} of objects"),
     "traffic": ("bit/s", bits),
 }
-"""Metric to the unit of its numbers, and to a number in words."""
+"""Metric to the unit of its numbers, and to a formatter."""
 
 
 def anomalies(context: Context) -> Section:
-    """Incidents, and what they have in common."""
+    """Return the chapter on incidents and their shared dimensions."""
     head = ("anomalies", "Incidents", "What is unusual, since when, and what has it in common?")
     table = context.gold.recent("anomaly", at="last")
     if table.empty:
@@ -79,17 +79,17 @@ def anomalies(context: Context) -> Section:
 
 
 def _unit(metric: str) -> str:
-    """What the numbers of the table are in."""
+    """Return the unit of a metric."""
     return _UNITS.get(metric, ("", str))[0]
 
 
 def _value_text(metric: str, value: Any) -> str:
-    """A number of a metric as people read it."""
+    """Return a number of a metric as text."""
     return "nothing" if pd.isna(value) else _UNITS.get(metric, ("", cell))[1](float(value))
 
 
 def _explained(place: Callable[[str], str], items: Any) -> str:
-    """``relay Warsaw (0.1:0.7) 94 %, tenant acme 60 %``; ``place`` gives a relay its name."""
+    """Return ``relay Warsaw (0.1:0.7) 94 %, tenant acme 60 %``; ``place`` names a relay."""
     if items is None or isinstance(items, float):
         return ""
     return ", ".join(
@@ -100,7 +100,7 @@ def _explained(place: Callable[[str], str], items: Any) -> str:
 
 
 def _common(place: Callable[[str], str], dimension: str, value: str) -> str:
-    """A dimension and its value, with names of places for relays."""
+    """Return a dimension and its value, with names of places for relays."""
     if dimension in {"peer", "out_peer"}:
         return f"to {place(value)}" if value else "to clients"
     if dimension == "relay":
@@ -112,7 +112,7 @@ def _common(place: Callable[[str], str], dimension: str, value: str) -> str:
 
 
 def convergence(context: Context) -> Section:
-    """After a node went: who noticed when, and when the last gap was."""
+    """Return the chapter on changes of the topology and their duration."""
     head = ("convergence", "Settling", "How long did it take the network to settle?")
     table = context.gold.recent("convergence", at="at")
     if table.empty:
@@ -130,7 +130,7 @@ def convergence(context: Context) -> Section:
 
 
 def loops(context: Context) -> Section:
-    """Objects that travelled a link twice."""
+    """Return the chapter on objects that travelled a link twice."""
     head = (
         "loops",
         "Loops and copies",
@@ -151,7 +151,7 @@ def loops(context: Context) -> Section:
 
 
 def churn(context: Context) -> Section:
-    """Subscribers that come and go."""
+    """Return the chapter on subscribers that flap."""
     head = ("churn", "Churn", "Who comes and goes too often, and what did holding back save?")
     table = context.gold.recent("churn_1h", _CHURN)
     if table.empty:

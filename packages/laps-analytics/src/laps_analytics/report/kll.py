@@ -1,8 +1,7 @@
-"""Percentiles of merged KLL sketches, as Spark writes them (Apache DataSketches, longs).
+"""Percentiles of merged KLL sketches in Spark's format (Apache DataSketches, longs).
 
-A sketch keeps some of the values; one that it keeps at level *n* stands for 2**n of them. So
-sketches are merged by putting what they kept together, each with its weight: as exact as each of
-them, and what the mean of their percentiles is not.
+A sketch keeps some of the values; a value kept at level *n* stands for 2**n values. Sketches merge
+by concatenating their values with these weights. The mean of their percentiles would be wrong.
 
 ::
 
@@ -31,7 +30,10 @@ _HEAD: Final = 8
 
 
 def weighted(sketch: bytes) -> tuple[list[int], list[int]]:
-    """What a sketch kept, and what each of it stands for."""
+    """Return the values of a sketch and their weights.
+
+    Raises :class:`LakeError` if it is not a sketch.
+    """
     try:
         if sketch[2] != _FAMILY:
             raise LakeError(f"not a KLL sketch: family {sketch[2]}. Build the table again")
@@ -57,7 +59,7 @@ def weighted(sketch: bytes) -> tuple[list[int], list[int]]:
 
 
 def quantiles(sketches: Iterable[bytes], shares: Iterable[float]) -> list[float] | None:
-    """Values below which the shares of all lie; None if there are no values."""
+    """Return the percentiles of merged sketches; None without values."""
     values: list[int] = []
     weights: list[int] = []
     for sketch in sketches:

@@ -1,4 +1,4 @@
-"""Chapters about the network: where it is, how its links do, and where bytes travel twice."""
+"""Chapters on the network: topology, links, fan-out and path stretch."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _QUALITY = (
     *("lost_packets", "loss", "out_bytes", "rate_bps", "change_point"),
 )
 _LINKS = {"link_quality_5m": "five minutes", "link_quality_1h": "hour", "link_quality_1d": "day"}
-"""Where links are read, and how long a window is."""
+"""Table to the name of its window."""
 _LONGER = {"rate_bps": "peak_bps", "change_point": "change_points"}
-"""What stands for a column of five minutes in longer windows."""
+"""Column of five minutes to the column of longer windows that replaces it."""
 _FANOUT = (
     *("window_start", "track", "tenant", "s_relays", "hops_max", "track_bytes", "wan_bytes"),
     *("ideal_wan_bytes", "stress_max", "worst_pair"),
@@ -35,7 +35,7 @@ _PATHS = ("window_start", "relay", "node", "actual_us", "best_us", "best_over", 
 
 
 def topology(context: Context) -> Section:
-    """The last snapshot on a map."""
+    """Return the chapter with the last snapshot on a map."""
     head = ("topology", "The network on a map", "What does the network look like?")
     table = context.gold.recent("topology_snapshot", _SNAPSHOT, at="at")
     if table.empty:
@@ -120,7 +120,7 @@ def topology(context: Context) -> Section:
 
 
 def _label(axes: Axes, context: Context, placed: pd.DataFrame) -> None:
-    """Names of places, the busiest first, as far as there is room."""
+    """Label places on the map, the busiest first, where there is room."""
     taken: list[tuple[float, float]] = []
     for node, row in placed.sort_values("load", ascending=False).iterrows():
         if any(abs(row.longitude - x) < 16 and abs(row.latitude - y) < 5 for x, y in taken):
@@ -139,7 +139,7 @@ def _label(axes: Axes, context: Context, placed: pd.DataFrame) -> None:
 def _split_at_date_line(
     lon: float, lat: float, to_lon: float, to_lat: float
 ) -> list[tuple[list[float], list[float]]]:
-    """A line, in two parts if the short way leads over the edge of the map."""
+    """Return a line, in two parts if the short way crosses the edge of the map."""
     if abs(to_lon - lon) <= 180:
         return [([lon, to_lon], [lat, to_lat])]
     edge = 180.0 if lon > 0 else -180.0
@@ -149,7 +149,7 @@ def _split_at_date_line(
 
 
 def links(context: Context) -> Section:
-    """Links that are slow, lossy or full."""
+    """Return the chapter on links that are slow, lossy or full."""
     head = ("links", "Link quality", "Which link is slow, lossy or full, and since when?")
     name = context.gold.by_span(*_LINKS)
     other = {} if name == "link_quality_5m" else _LONGER
@@ -225,7 +225,7 @@ def links(context: Context) -> Section:
 
 
 def fanout(context: Context) -> Section:
-    """WAN bytes by track, and how many were needed."""
+    """Return the chapter on WAN bytes by track, and their ideal."""
     head = ("fanout", "Fan-out and duplication", "Where do WAN bytes travel twice?")
     table = context.gold.latest_stretch("track_fanout_5m", _FANOUT)
     if table.empty:
@@ -314,7 +314,7 @@ def fanout(context: Context) -> Section:
 
 
 def stretch(context: Context) -> Section:
-    """Pairs that another relay would bring nearer."""
+    """Return the chapter on pairs of relays with a shorter path over another relay."""
     head = ("stretch", "Detours", "Which pairs of relays would be nearer over another one?")
     table = context.gold.recent("path_stretch", _PATHS)
     table = table[table["stretch"].notna()]

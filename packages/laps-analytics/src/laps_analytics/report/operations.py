@@ -1,4 +1,4 @@
-"""Chapters about running the network: caches, bills, and the data itself."""
+"""Chapters on caches, usage and data quality."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _USAGE = (
 
 
 def cache(context: Context) -> Section:
-    """What caches serve, and what another ttl would bring."""
+    """Return the chapter on caches and other ttls."""
     head = ("cache", "Caches", "Is the cache worth its memory, and what would another ttl bring?")
     table = context.gold.recent("cache_eff_1h", _CACHE)
     if table.empty:
@@ -94,7 +94,7 @@ def cache(context: Context) -> Section:
 
 
 def _curve(table: pd.DataFrame, asked: pd.Series) -> pd.DataFrame:
-    """Ttl to the hit rate of all relays, weighted by what was asked of each."""
+    """Return the hit rate of all relays by ttl, weighted by requested bytes."""
     sums: dict[int, list[float]] = {}
     for would, weight in zip(table["would_hit"], asked, strict=True):
         if would is None or not isinstance(would, dict | list):
@@ -113,7 +113,7 @@ def _curve(table: pd.DataFrame, asked: pd.Series) -> pd.DataFrame:
 
 
 def usage(context: Context) -> Section:
-    """Bills: the largest version of each day counts."""
+    """Return the chapter on usage; the last version of each day counts."""
     head = ("usage", "Usage", "Who pays what?")
     days = context.gold.month("usage_tenant_day")
     table = context.gold.of_days("usage_tenant_day", _USAGE, days=days)
@@ -179,7 +179,7 @@ def _days(count: int) -> str:
 
 
 def quality(context: Context) -> Section:
-    """Whether the other chapters can be believed."""
+    """Return the chapter on the quality checks."""
     head = ("quality", "Data quality", "Can the other chapters be believed?")
     table = context.gold.recent("quality_1h")
     if table.empty:

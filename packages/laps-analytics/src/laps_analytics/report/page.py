@@ -1,7 +1,7 @@
-"""The page: one HTML file with everything in it. It asks for nothing from anywhere.
+"""Render the page: one HTML file without external resources.
 
-Words of tenants, relays and players come from outside. They are made printable and escaped here, at
-the one place where they become HTML.
+Names of tenants, relays and players are untrusted. This module makes them printable and escapes
+them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from laps_analytics.report.section import Section
 __all__ = ["ROWS", "render"]
 
 ROWS: Final = 25
-"""Rows of a table that the page shows; files have all of them."""
+"""Rows of a table on the page. Exported files have all rows."""
 
 _POLICY: Final = (
     '<meta http-equiv="Content-Security-Policy"'
     " content=\"default-src 'none'; style-src 'unsafe-inline'\">"
 )
-"""The page may load nothing at all, whatever somebody managed to write into it."""
+"""Content security policy: the page may load nothing."""
 
 _STYLE: Final = """
 :root{color-scheme:light dark;--ink:#1c1f24;--ground:#ffffff;--soft:#5b626c;--line:#d9dde3;
@@ -54,7 +54,7 @@ section{break-inside:avoid}h2{break-after:avoid}details:not([open])>*{display:no
 
 def render(title: str, subtitle: str, answers: Sequence[tuple[str, str, str]],
            sections: Sequence[Section]) -> str:  # fmt: skip
-    """The page; an answer is a key of a section, a question and a sentence."""
+    """Return the page; an answer is a key of a section, a question and a sentence."""
     parts = [
         "<!DOCTYPE html>",
         '<html lang="en"><head><meta charset="utf-8">',
@@ -86,7 +86,7 @@ def _text(text: object) -> str:
 
 
 def clean_long(text: str) -> str:
-    """Printable, but whole: sentences are ours, and words in them were cut before."""
+    """Return printable text without a length limit."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 

@@ -1,7 +1,4 @@
-"""Names of places for coordinates, where ``topohub`` is installed, and dots for a map.
-
-Telemetry has coordinates of relays and no names. ``Warsaw (0.1:0.7)`` says more than a number.
-"""
+"""Names of cities for the coordinates of relays, from ``topohub`` if it is installed."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ _NEAR_KM = 60.0
 
 @cache
 def cities() -> tuple[tuple[float, float, str], ...]:
-    """Longitude, latitude and name of cities; empty without ``topohub``."""
+    """Return longitude, latitude and name of cities; empty without ``topohub``."""
     try:
         import topohub  # noqa: PLC0415 - an extra, and half a second
     except ImportError:
@@ -39,7 +36,7 @@ def cities() -> tuple[tuple[float, float, str], ...]:
 
 
 class Places:
-    """What relays are called: the nearest city, and always the node id."""
+    """Display names of relays: the nearest city, and the node id."""
 
     def __init__(self, nodes: pd.DataFrame) -> None:
         """``nodes`` has the columns node, region, longitude and latitude."""
@@ -55,20 +52,20 @@ class Places:
                     self._names[node] = name
 
     def city(self, node: str) -> str:
-        """The city; the node id where none is near."""
+        """Return the city of a relay; its node id if no city is near."""
         return self._names.get(node, node)
 
     def full(self, node: str) -> str:
-        """``Warsaw (0.1:0.7)``."""
+        """Return ``Warsaw (0.1:0.7)``."""
         name = self._names.get(node)
         return node if name is None else f"{name} ({node})"
 
     def link(self, one: str, other: str) -> str:
-        """``Warsaw > Cairo``."""
+        """Return ``Warsaw > Cairo``."""
         return f"{self.city(one)} > {self.city(other)}"
 
     def known(self) -> Mapping[str, str]:
-        """Node to city."""
+        """Return the city of each node that has one."""
         return dict(self._names)
 
 

@@ -1,4 +1,4 @@
-"""Chapters about plans: the Vias of a new plan, and what became of the plans before it."""
+"""Chapters on the Vias of a plan, and on the history of plans."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Rows = Sequence[Mapping[str, Any]]
 
 _HEAD: Final = ("plans", "Plans", "Which plan was in force, who followed it, and did it help?")
 _MOST: Final = 12
-"""Versions that the picture shows."""
+"""Most versions in the plot."""
 _LABELS: Final = 0.4
-"""Inches that the labels of the time need."""
+"""Height of the time labels in inches."""
 _UNITS: Final = {"latency": " ms", "startup": " ms"}
 _NAMES: Final = {
     "latency": "latency (95th percentile)",
@@ -35,21 +35,24 @@ _NAMES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanHistory:
-    """What is told: rows, with times as microseconds since 1970."""
+    """Rows of the history of plans, with times in microseconds since 1970."""
 
     versions: Rows = ()
-    """plan, version, first_us, last_us (None: goes on, or never did), followed, following, refused,
-    expired, reverted: numbers of relays."""
+    """plan, version, first_us, last_us, and numbers of relays.
+
+    The numbers are followed, following, refused, expired and reverted. last_us is None if a version
+    is in force or was never followed.
+    """
     answers: Rows = ()
     """at_us, relay, plan, version, outcome, reason."""
     effects: Rows = ()
-    """What ``plan measure`` says of the newest series."""
+    """Result of ``plan measure`` for the newest series."""
     back: Sequence[str] = field(default_factory=tuple)
-    """Parts for which going back is proposed."""
+    """Parts for which reverting is proposed."""
 
 
 def plans(context: Context, history: PlanHistory) -> Section:
-    """Versions over time, answers of relays, what moved, and proposals to go back."""
+    """Return the chapter: versions over time, responses, effects and proposals."""
     if not history.versions:
         nothing = "No relay has said anything of a plan in this time (policy.applied)."
         return Section(*_HEAD, (nothing,), answer=nothing)
@@ -74,7 +77,7 @@ def plans(context: Context, history: PlanHistory) -> Section:
 
 
 def _timed(rows: Rows, *columns: str) -> pd.DataFrame:
-    """Rows as a table, with times for people."""
+    """Return rows as a table, with times for readers."""
     frame = pd.DataFrame(list(rows))
     for column in columns:
         if column in frame:
@@ -99,7 +102,7 @@ def _in_force(versions: pd.DataFrame) -> str:
 
 
 def _refusals(context: Context, answers: Rows) -> list[str]:
-    """The commonest reasons, and who gave them."""
+    """Return the most frequent reasons, and the relays that gave them."""
     by_reason: dict[str, set[str]] = {}
     for row in answers:
         if row["outcome"] == "refused":
@@ -207,7 +210,7 @@ def _picture(context: Context, versions: pd.DataFrame, answers: pd.DataFrame) ->
 
 
 def vias(context: Context, plan: Plan) -> Section:
-    """The entries of a plan, and the Vias that carry most of it."""
+    """Return the chapter on the entries of a plan and its main Vias."""
     places = context.places
     rows = [
         {

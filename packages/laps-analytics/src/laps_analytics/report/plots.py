@@ -1,8 +1,8 @@
-"""Plots as SVG inside of the page: no file beside it, readable on a light and on a dark ground.
+"""Plots as inline SVG, readable on a light and on a dark background.
 
-Axes and words are drawn in a colour of their own that becomes the page's ``currentColor``; lines
-and bars have colours that stand out on both. Words stay words, so that they can be read aloud,
-searched and copied.
+Axes and text use one colour that becomes the page's ``currentColor``. Lines and bars have colours
+that stand out on both backgrounds. Text stays text, so that it can be read aloud, searched and
+copied.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 __all__ = ["BAD", "COLOURS", "FAINT", "GOOD", "INK", "Picture", "draw", "time_axis"]
 
 INK: Final = "#010203"
-"""Stands for the colour of the page's words."""
+"""Placeholder for the text colour of the page."""
 FAINT: Final = "#8a8f98"
 GOOD: Final = "#2a9d63"
 BAD: Final = "#d1495b"
@@ -59,7 +59,7 @@ _STYLE: Final[Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A plot, and what it shows in words."""
+    """A plot and its description."""
 
     svg: str
     alt: str
@@ -72,7 +72,7 @@ def draw(
     *,
     size: tuple[float, float] = (9.0, 3.6),
 ) -> Picture:
-    """The picture that ``paint`` makes; ``name`` is unique in the page."""
+    """Return the plot that ``paint`` draws; ``name`` is unique in the page."""
     with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
         figure = Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(figure)
@@ -83,7 +83,7 @@ def draw(
 
 
 def _inline(svg: str, name: str, alt: str) -> str:
-    """The picture as an element of the page: no prologue, nothing about who drew it, a title."""
+    """Return the plot as an element of the page with a title, without prologue and metadata."""
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
     body = body.replace(INK, "currentColor")
@@ -107,7 +107,7 @@ def _inline(svg: str, name: str, alt: str) -> str:
 
 
 def time_axis(axes: Axes, most: int = 9) -> None:
-    """Hours and minutes, UTC."""
+    """Format the time axis in UTC."""
     from matplotlib.dates import (  # noqa: PLC0415
         MINUTELY,
         AutoDateLocator,

@@ -1,4 +1,4 @@
-"""What a chapter of the report is made of, and what all chapters know."""
+"""Sections of the report, and the context of all chapters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMES = ("at", "kind", "node", "region", "longitude", "latitude")
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A chapter: words, pictures, and the numbers of both."""
+    """A chapter: paragraphs, plots and tables."""
 
     key: str
     title: str
@@ -26,28 +26,28 @@ class Section:
     paragraphs: tuple[str, ...] = ()
     pictures: tuple[Picture, ...] = ()
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
-    """Name to numbers; the same that ``--csv`` and ``--json`` write."""
+    """Name to table, as ``--csv`` and ``--json`` write them."""
     answer: str = ""
     """The chapter in a sentence, for the head of the page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The tables, and what relays are called."""
+    """The gold tables, and the names of relays."""
 
     gold: Gold
     places: Places
 
     @classmethod
     def of(cls, gold: Gold) -> Context:
-        """Names come from the last snapshots of the topology."""
+        """Return the context, with names from the last snapshots of the topology."""
         last = gold.last_seen("topology_snapshot")
         days = {*gold.days("topology_snapshot"), *(() if last is None else (last,))}
         snapshot = gold.of_days("topology_snapshot", _NAMES, days=days, where={"kind": ("node",)})
         return cls(gold, Places(snapshot.sort_values("at").drop_duplicates("node", keep="last")))
 
     def empty_section(self, key: str, title: str, question: str, table: str) -> Section:
-        """A chapter about a table without rows, or with none of the time of the page."""
+        """Return a chapter about a table without rows in the time of the page."""
         last = self.gold.last_seen(table)
         if last is None:
             paragraphs = (

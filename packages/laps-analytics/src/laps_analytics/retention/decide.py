@@ -1,15 +1,15 @@
-"""Which days may go, and which must stay although they are old enough. Pure.
+"""Choose which days to remove, and which old days must stay. Pure functions.
 
 ::
 
-    tier      for      until then it is needed for
-    bronze    7 days   making an hour of silver again when late events come; finding copies
-    silver    30 days  building a day of gold again
-    gold      2 years  answers
-    bills     for ever what was stated to a tenant
+    tier      kept for  needed until then
+    bronze    7 days    to rebuild an hour of silver for late events; to find duplicates
+    silver    30 days   to rebuild a day of gold
+    gold      2 years   for queries and reports
+    bills     forever   they were stated to a tenant
 
-Whole days go, and of each tier those before one day, its horizon. So the first day that is still
-needed holds all that come after it.
+Whole days are removed: of each tier all days before its horizon. So the first day that is still
+needed also keeps all later days.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ FOREVER: Final = "forever"
 _PERIOD: Final = re.compile(r"([1-9][0-9]{0,4})([dwy])")
 _DAYS: Final = {"d": 1, "w": 7, "y": 365}
 _FEW: Final = 3
-"""Tables that are named where many lack a day."""
+"""Number of tables that a message names."""
 
 
 def period(text: str) -> int | None:
-    """``7d``, ``4w``, ``2y`` as days; None for ``forever``."""
+    """Return ``7d``, ``4w`` or ``2y`` in days; None for ``forever``."""
     if text == FOREVER:
         return None
     if (found := _PERIOD.fullmatch(text)) is None:
@@ -48,7 +48,7 @@ def period(text: str) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Periods:
-    """For how many days each tier is kept after the day itself; None: for ever."""
+    """Days for which each tier is kept; None for ever."""
 
     bronze: int | None = 7
     silver: int | None = 30
@@ -66,7 +66,7 @@ class Periods:
 
     @classmethod
     def of(cls, text: str) -> Periods:
-        """Those of bronze, silver and gold, as ``7d,30d,2y``; bills are kept."""
+        """Parse the periods of bronze, silver and gold, such as ``7d,30d,2y``. Bills are kept."""
         parts = text.split(",")
         if len(parts) != 3:
             raise UsageError(f"{text!r} is not three times, of bronze, silver and gold: 7d,30d,2y")
@@ -76,17 +76,17 @@ class Periods:
 
 @dataclass(frozen=True, slots=True)
 class KeptDays:
-    """Days that are old enough to go, and stay."""
+    """Days that are old enough to be removed and stay, with the reason."""
 
     tier: str
     first: str
-    """From this day on."""
+    """First of the days."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """From which day on each tier is kept, and what holds it there."""
+    """The new horizon, and the old days that stay."""
 
     horizon: Horizon
     kept: tuple[KeptDays, ...]
@@ -101,10 +101,10 @@ def decide(
     unbuilt: Callable[[str], list[str]],
     open_hours: Iterable[Hour],
 ) -> Decision:
-    """The new horizon. It is never before the one that is there.
+    """Return the new horizon, which is never before the current one.
 
-    ``days`` are those of silver, and ``unbuilt`` says which gold tables lack one of them.
-    ``open_hours`` got rows from a stream and are not made whole yet.
+    ``days`` are the days of silver. ``unbuilt`` returns the gold tables that lack a day.
+    ``open_hours`` have rows of a stream and are not rebuilt yet.
     """
     kept: list[KeptDays] = []
     bronze, silver = _due(now_us, periods.bronze), _due(now_us, periods.silver)
@@ -132,7 +132,7 @@ def decide(
 
 
 def _due(now_us: int, days: int | None) -> str:
-    """The first day that is kept; nothing is before the empty one."""
+    """Return the first day to keep; empty to keep all."""
     if days is None:
         return ""
     today = datetime.fromtimestamp(now_us // 1_000_000, UTC).date()
@@ -140,7 +140,10 @@ def _due(now_us: int, days: int | None) -> str:
 
 
 def _needed_from(hour: Hour) -> str:
-    """The horizon with which an hour may still be made: see :attr:`Horizon.accepted_from`."""
+    """Return the latest horizon with which an hour can be rebuilt.
+
+    See :attr:`Horizon.accepted_from`.
+    """
     at = datetime.strptime(f"{hour[0]} {hour[1]}", "%Y-%m-%d %H").replace(tzinfo=UTC)
     return str((at - timedelta(hours=2)).date())
 
@@ -151,5 +154,5 @@ def _not_built(tables: list[str]) -> str:
 
 
 def day_before(day: str) -> str:
-    """The day before a day."""
+    """Return the day before a day."""
     return str(date.fromisoformat(day) - timedelta(days=1))

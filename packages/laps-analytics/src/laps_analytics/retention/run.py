@@ -1,19 +1,19 @@
-r"""Removes days that are kept no longer, whenever it is killed.
+"""Remove old days. A killed run can be repeated at any point.
 
 ::
 
-    horizon   _retention                  in one commit: these days are gone, from now on
-    tables    each: one commit that names the files that no longer count
-    files     an hour later, for those who read them: at the next run, or the next ingest
+    horizon   _retention                  one commit: these days count as removed
+    tables    each: one commit that removes the files
+    files     deleted an hour later, when no reader needs them: by the next run or ingest
 
-      killed                      what is there then
-      before the horizon          all, as before
-      after it                    ingest and build treat the days as gone; the next run, which finds
-                                  the same files before the horizon, commits what is left
-      after the commits           files that do not count; the next run deletes them
+      killed                      state afterwards
+      before the horizon          unchanged
+      after it                    ingest and build treat the days as removed; the next run finds
+                                  the same files before the horizon and commits their removal
+      after the commits           removed files remain on disk; the next run deletes them
 
-Nothing of a batch under way may be taken from it, so this is done under the lock of ingest and not
-before that batch is done.
+A run holds the lock of ingest and requires that no batch is unfinished, so it removes nothing that
+a batch needs.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from laps_analytics.schema import table_name
 __all__ = ["READERS_S", "Removed", "Retained", "retain", "retain_locked"]
 
 READERS_S: Final = 3600.0
-"""For how long a file that no longer counts stays for those who read it."""
+"""Seconds for which a removed file stays on disk for its readers."""
 _BILLS: Final = "gold/usage_tenant_day"
 _LAST_HOUR: Final = "23"
 _NOTES: Final = timedelta(days=60)
-"""For how long after a day of gold its note stays: tables of later days look back at it."""
+"""Time for which a table keeps its note about a day of gold. Later days look back at it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """What was taken out of a table."""
+    """Files that a run removed from a table."""
 
     table: str
     days: tuple[str, ...]
@@ -56,16 +56,16 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Retained:
-    """What a run did, or would do."""
+    """Result of a run, or of a dry run."""
 
     horizon: Horizon
     removed: tuple[Removed, ...]
     kept: tuple[KeptDays, ...]
     deleted: int
-    """Files that were deleted: taken out of their tables by this run, or by others before."""
+    """Number of files deleted from disk; earlier runs may have removed them from their tables."""
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON-able data."""
+        """Return the result as JSON-compatible data."""
         return asdict(self)
 
 
@@ -79,10 +79,10 @@ def retain(
     readers_s: float = READERS_S,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Retained:
-    """Remove what is kept no longer; with ``dry`` only say what that would be.
+    """Remove days older than their limits; with ``dry``, only return what would be removed.
 
-    ``any_built`` is also for days that gold is not built from. ``readers_s`` is for how long files
-    stay that no longer count.
+    ``any_built`` includes days that are not built into gold. ``readers_s`` is the time for which
+    removed files stay on disk.
     """
     journal = Journal(lake)
     with journal.locked():
@@ -109,7 +109,10 @@ def retain_locked(
     readers_s: float = READERS_S,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Retained:
-    """The same for who holds the lock of ingest, and has no batch under way."""
+    """Do the same for a caller that holds the lock of ingest.
+
+    Raises :class:`ConflictError` if a batch is unfinished.
+    """
     if journal.state.get("batch") is not None:
         raise ConflictError(
             f"an ingest into {lake.root} was begun and is not done: run `laps-analytics ingest`"
@@ -146,7 +149,7 @@ def _tables(lake: Lake) -> list[str]:
 
 
 def _is_kept(table: str, horizon: Horizon, partition: dict[str, str]) -> bool:
-    """Whether a partition of a table is on this side of the horizon."""
+    """Return whether a partition lies on or after the horizon."""
     day = partition["dt"]
     tier, _, name = table.partition("/")
     if tier == "gold":
@@ -174,7 +177,7 @@ def _expired(table: Table, horizon: Horizon) -> tuple[Removed, list[DataFile]]:
 
 
 def _commit_removal(table: Table, horizon: Horizon) -> Removed:
-    """Commit that files of before the horizon no longer count."""
+    """Commit the removal of files before the horizon."""
     base = table.snapshot()
     removed, files = _expired(table, horizon)
     notes: dict[str, Any] = {}
@@ -187,7 +190,7 @@ def _commit_removal(table: Table, horizon: Horizon) -> Removed:
 
 
 def _delete(table: Table, horizon: Horizon, readers_s: float) -> int:
-    """Delete files that do not count; how many. Of gold only those of before the horizon."""
+    """Delete removed files and return their number. Of gold, only files before the horizon."""
 
     def is_gone(path: str) -> bool:
         partition = dict(unquote(part).split("=", 1) for part in PurePosixPath(path).parts[:-1])

@@ -1,10 +1,10 @@
-"""Spark: finds a Java, starts a session and explains faults in one line.
+"""Spark: find Java, start a session, and explain its faults in one line.
 
 ::
 
-    SessionSettings -> session -> launch -> JVM
-                                     |
-                                    java
+    SessionSettings -> session.spark_session -> launch.start_context -> JVM
+                              |                        |
+                     java.find_java            JvmOutput: buffers what the JVM prints
 
-Other rooms import ``session`` (how a session is made) and ``launch.fault_of_workers``.
+Other rooms import ``session`` and ``launch.fault_of_workers``.
 """

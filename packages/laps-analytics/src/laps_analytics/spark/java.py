@@ -1,12 +1,10 @@
-"""Where Java is: what the machine has, or the JDK that ``laps-analytics[java]`` brings from PyPI.
+"""Find Java: of the machine, or the JDK that ``laps-analytics[java]`` installs from PyPI.
 
-Spark asks ``JAVA_HOME``, then ``PATH``. We look at the same places first, so that an operator's
-Java counts, and say in one sentence what to do if there is none.
+The search order is that of Spark: ``JAVA_HOME``, then ``PATH``. The JDK from PyPI comes last.
 
-Spark starts Java with ``--add-modules=jdk.incubator.vector``, for its linear algebra, which nothing
-here uses. A runtime that was made without that module, as that of PyPI is, refuses to start then.
-Spark has no setting that leaves the argument out, so such a runtime gets a ``bin/java`` before it
-that does.
+Spark starts Java with ``--add-modules=jdk.incubator.vector``, which nothing in this package uses. A
+runtime without that module, such as the one from PyPI, refuses to start. Spark has no setting that
+removes the argument, so such a runtime gets a wrapper script ``bin/java`` that drops it.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from laps_analytics.errors import JavaMissingError
 __all__ = ["MINIMUM", "Runtime", "find_java", "runtime_of"]
 
 MINIMUM: Final = 17
-"""The oldest Java that Spark 4 runs on."""
+"""Oldest Java version that Spark 4 supports."""
 
 _VECTOR: Final = "jdk.incubator.vector"
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
@@ -45,7 +43,7 @@ exec {java} "$@"
 """
 
 _wrappers: dict[Path, Path] = {}
-"""Runtimes without the module, to the folder that stands before each of them."""
+"""Home of a runtime without the module to the folder of its wrapper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +51,13 @@ class Runtime:
     """A ``java`` program that runs."""
 
     version: int
-    """The major version."""
+    """Major version."""
     modules: frozenset[str] = frozenset()
-    """None before Java 9."""
+    """Names of its modules; empty before Java 9."""
 
 
 def runtime_of(java: Path) -> Runtime | None:
-    """What a ``java`` program is; None if it does not run."""
+    """Return version and modules of a ``java`` program; None if it does not run."""
     modules = dict(_MODULE.findall(_output(java, "--list-modules")))
     if "java.base" in modules:
         return Runtime(int(modules["java.base"]), frozenset(modules))
@@ -81,9 +79,10 @@ def _output(java: Path, argument: str) -> str:
 def find_java(
     environ: Mapping[str, str] = os.environ, *, warn: Callable[[str], None] = lambda _: None
 ) -> Path:
-    """The ``JAVA_HOME`` to use; :class:`JavaMissingError` says where was looked, and what to do.
+    """Return the ``JAVA_HOME`` to use.
 
-    ``warn`` hears of a ``JAVA_HOME`` that somebody set and that is not used.
+    Calls ``warn`` if ``JAVA_HOME`` is set and cannot be used. Raises :class:`JavaMissingError` with
+    the places that were searched.
     """
     looked: list[str] = []
     for home, name in _candidates(environ):
@@ -120,7 +119,7 @@ def _candidates(environ: Mapping[str, str]) -> list[tuple[Path, str]]:
 
 
 def _wrapped(home: Path) -> Path:
-    """A ``JAVA_HOME`` for as long as this process runs, that leaves the argument out."""
+    """Return a ``JAVA_HOME`` whose ``java`` drops the argument. It is deleted at exit."""
     if home not in _wrappers:
         # Of this process alone: nobody else can have put a program there.
         folder = Path(tempfile.mkdtemp(prefix="laps-java-"))

@@ -1,8 +1,8 @@
-"""To start Spark: options looked at before, and what its JVM says while it starts.
+"""Start the JVM of Spark: check its options, and read what it prints.
 
-A JVM that starts writes lines which ask nothing of anybody, and one that does not start writes a
-hundred of which one matters. So what it writes comes to us first: harmless lines go no further,
-all others do once Spark runs, and if it does not, the one that says why becomes the error.
+A JVM prints harmless warnings when it starts, and a long trace when it fails. :class:`JvmOutput`
+buffers all lines until Spark runs. It drops the harmless ones and forwards the others. If Spark
+does not start, the line with the cause becomes the error message.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _MASTER: Final = re.compile(
 _MEMORY: Final = re.compile(r"(\d+)([kmgt])", re.IGNORECASE)
 _POWERS: Final = {"k": 10, "m": 20, "g": 30, "t": 40}
 _LEAST_MEMORY: Final = 450 << 20
-"""What Spark refuses to run below."""
+"""Least memory that Spark accepts."""
 _CONNECT_PORT: Final = 15002
 _CONNECT_TIMEOUT_S: Final = 10.0
-"""Seconds for a host to answer. Spark itself would ask for minutes."""
+"""Timeout of a connection test. Spark itself would try for minutes."""
 
 _HARMLESS: Final = re.compile(
     r"WARNING: Using incubator modules: "
@@ -70,7 +70,7 @@ _CLASS: Final = re.compile(r"^(?:[a-z]\w*\.)+[\w$]+(?:Exception|Error): (?=\S)")
 
 
 def check_memory(memory: str) -> None:
-    """:class:`UsageError` for what a JVM does not take as its memory."""
+    """Raise :class:`UsageError` if a text is not a memory size that a JVM accepts."""
     found = _MEMORY.fullmatch(memory)
     if found is None:
         raise UsageError(f"--memory {memory} is no size: write a number and a unit, such as 4g")
@@ -79,7 +79,10 @@ def check_memory(memory: str) -> None:
 
 
 def check_master(master: str) -> None:
-    """:class:`UsageError` for what is no master, :class:`StartError` if none is reached."""
+    """Raise :class:`UsageError` for an invalid master.
+
+    Raises :class:`StartError` if a standalone master cannot be reached.
+    """
     if _MASTER.fullmatch(master) is None:
         raise UsageError(
             f"--master {master} is no master of Spark:"
@@ -91,7 +94,10 @@ def check_master(master: str) -> None:
 
 
 def check_remote(remote: str) -> None:
-    """The same for a server of Spark Connect."""
+    """Raise :class:`UsageError` for an invalid Spark Connect URL.
+
+    Raises :class:`StartError` if the client is missing or the server cannot be reached.
+    """
     try:
         parts = urlsplit(remote)
         host, port = parts.hostname, parts.port or _CONNECT_PORT
@@ -117,12 +123,12 @@ def _require_reachable(places: Iterable[tuple[str, int]], option: str) -> None:
 
 
 def is_harmless(line: str) -> bool:
-    """Whether a line of a JVM that starts asks nothing of anybody."""
+    """Return whether a line of a starting JVM is a harmless warning."""
     return _HARMLESS.match(line) is not None
 
 
 def failure_message(lines: Iterable[str]) -> str:
-    """What says why a JVM ended, on one line; empty if there is nothing."""
+    """Return the line that explains why a JVM ended; empty if there is none."""
     kept = [
         line.strip()
         for line in lines
@@ -137,12 +143,12 @@ def failure_message(lines: Iterable[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """A line of Java for people: without the name of a class before it, on one line."""
+    """Return a line of Java without the class name at its beginning."""
     return " ".join(_CLASS.sub("", text.strip()).split())
 
 
 class JvmOutput:
-    """What a JVM writes: kept while it starts, handed on to our error stream after that."""
+    """Output of a JVM: buffered while it starts, then forwarded to standard error."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -164,7 +170,7 @@ class JvmOutput:
                         os.write(2, raw)
 
     def forward(self) -> None:
-        """Say what was kept and is not harmless, and from now on everything at once."""
+        """Write the buffered lines that are not harmless, and forward all later ones at once."""
         with self._lock:
             said = "".join(line for line in self._lines if not is_harmless(line))
             self._buffering = False
@@ -172,14 +178,14 @@ class JvmOutput:
                 os.write(2, said.encode())
 
     def lines(self, timeout: float = 0.0) -> list[str]:
-        """What was kept; after the JVM has ended, if it does within some seconds."""
+        """Return the buffered lines, after waiting up to ``timeout`` seconds for the JVM to end."""
         self._thread.join(timeout)
         with self._lock:
             return list(self._lines)
 
 
 def start_context(conf: SparkConf, output: JvmOutput) -> None:
-    """Start a JVM and its context; ``SparkSession.builder`` takes that one."""
+    """Start a JVM and a Spark context, which ``SparkSession.builder`` then uses."""
     try:
         with warnings.catch_warnings():
             # PySpark forks before it starts the JVM; the listener does nothing that a fork harms.
@@ -194,7 +200,7 @@ def start_context(conf: SparkConf, output: JvmOutput) -> None:
 
 
 def start_failure(error: BaseException, lines: Iterable[str]) -> str:
-    """Why Spark did not start, in a line: what Java threw, else what the JVM said last."""
+    """Return in one line why Spark did not start: the Java exception, or the JVM's last lines."""
     if isinstance(error, Py4JJavaError):
         thrown: Any = error.java_exception
         while thrown.getCause() is not None:
@@ -219,10 +225,10 @@ _WORKER_FAULTS: Final = (
 
 
 def fault_of_workers(text: str) -> str | None:
-    """Return one line about the Python of Spark's workers and what to do; None for other errors.
+    """Return one line about the Python of Spark's workers and the remedy; None for other errors.
 
-    Workers (and the server of Spark Connect) run some of our Python. If their Python lacks a module
-    or is of another version, Spark shows the stacks of both sides.
+    Workers and the server of Spark Connect run Python code of this package. If their Python lacks a
+    module or has another version, Spark prints the stacks of both sides.
     """
     for pattern, words in _WORKER_FAULTS:
         if found := pattern.search(text):

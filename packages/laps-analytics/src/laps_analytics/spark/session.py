@@ -1,8 +1,8 @@
-"""The one place where a Spark session is made.
+"""Create Spark sessions.
 
-Local by default, with settings for one small machine; on a cluster (``master``) or over Spark
-Connect (``remote``) only what the results depend on is set, and sizes are the cluster's business.
-A master that Spark has already, as from ``spark-submit --master``, is left alone.
+A session is local by default, with settings for one small machine. On a cluster (``master``) or
+with Spark Connect (``remote``) only settings that change results are set. A master that Spark
+already knows, for example from ``spark-submit --master``, is kept.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _DRIVEN: Final[Mapping[str, str]] = {
     # have two hundred: of these each build compiled all, and Java's compiler began anew with them.
     "spark.sql.codegen.cache.maxEntries": "2000",
 }
-"""Settings of a session whose driver is here; a Connect server has its own."""
+"""Settings of a session whose driver is this process. A Connect server has its own."""
 
 LOCAL: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
@@ -79,33 +79,37 @@ LOCAL: Final[Mapping[str, str]] = {
 """Settings for one machine."""
 
 _JAVA: Final = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
-"""Jobs want little work, not short pauses; and Java would interpret the long methods that Spark
-writes for wide aggregates. Together a third less CPU for a gold build."""
+"""JVM options for throughput.
+
+They also compile the long methods that Spark generates for wide aggregates; together they save a
+third of the CPU of a gold build.
+"""
 
 
 _FAILED: Final = (PySparkException, Py4JError, OSError)
-"""What PySpark raises if Spark does not start."""
+"""Exceptions of PySpark if Spark does not start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSettings:
-    """How to get a Spark session."""
+    """Settings of a Spark session."""
 
     master: str | None = None
-    """A cluster's URL, or ``local[N]``; None: Spark's own, or this machine, all cores."""
+    """URL of a cluster, or ``local[N]``; None: the master Spark knows, else all local cores."""
     remote: str | None = None
-    """A Spark Connect URL (``sc://host:port``); excludes ``master``."""
+    """Spark Connect URL (``sc://host:port``); excludes ``master``."""
     driver_memory: str = "4g"
     java_options: str | None = None
-    """For the JVM of the driver; None: what is cheapest on one machine."""
+    """Options of the driver's JVM; None for the defaults."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """Spark settings that count more than ours."""
+    """Spark settings that override the defaults."""
 
 
 def master_of(settings: SessionSettings, environment: Mapping[str, str]) -> tuple[str, bool]:
-    """The master, and whether Spark has to be told: not if it knows one from elsewhere.
+    """Return the master and whether the session must set it.
 
-    The name is empty if only the JVM of spark-submit knows it.
+    The session does not set a master that Spark takes from elsewhere. The name is empty if only the
+    JVM of spark-submit knows it.
     """
     named = settings.master or settings.options.get("spark.master")
     if named:
@@ -120,7 +124,7 @@ def master_of(settings: SessionSettings, environment: Mapping[str, str]) -> tupl
 
 
 def _submitted(arguments: str) -> str | None:
-    """The master among the arguments for spark-submit; the last one counts, as it does there."""
+    """Return the master in the arguments of spark-submit; the last one wins."""
     words = shlex.split(arguments)
     found = None
     for word, after in pairwise([*words, ""]):
@@ -134,7 +138,7 @@ def _submitted(arguments: str) -> str | None:
 
 
 def _written(environment: Mapping[str, str]) -> str | None:
-    """The master in ``spark-defaults.conf``."""
+    """Return the master in ``spark-defaults.conf``."""
     home = environment.get("SPARK_HOME")
     place = environment.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else None)
     file = Path(place) / "spark-defaults.conf" if place else None
@@ -148,10 +152,10 @@ def _written(environment: Mapping[str, str]) -> str | None:
 
 
 def spark_session(settings: SessionSettings | None = None) -> SparkSession:
-    """The session.
+    """Return a Spark session.
 
-    :class:`UsageError` and :class:`JavaMissingError` come before Spark is started,
-    :class:`StartError` if it does not start.
+    Raises :class:`UsageError` or :class:`JavaMissingError` before Spark starts, and
+    :class:`StartError` if Spark does not start.
     """
     chosen = settings or SessionSettings()
     check_settings(chosen)
@@ -174,7 +178,7 @@ def spark_session(settings: SessionSettings | None = None) -> SparkSession:
 
 
 def check_settings(chosen: SessionSettings) -> None:
-    """Raise what :func:`spark_session` would raise for its options, and start nothing."""
+    """Raise what :func:`spark_session` would raise for its options, without starting Spark."""
     if chosen.master and chosen.remote:
         raise UsageError("--master and --remote exclude each other: a cluster or a Connect server")
     if chosen.remote:
@@ -186,7 +190,7 @@ def check_settings(chosen: SessionSettings) -> None:
 
 
 def _options(chosen: SessionSettings) -> dict[str, str]:
-    """All settings of a session that is driven from here."""
+    """Return all settings of a session whose driver is this process."""
     options = dict(_DRIVEN)
     master, is_ours = master_of(chosen, os.environ)
     if is_ours:
@@ -208,7 +212,7 @@ def _builder(options: Mapping[str, str]) -> SparkSession.Builder:
 
 
 def _started(options: Mapping[str, str], chosen: SessionSettings) -> SparkSession:
-    """The session, with a JVM of our own if there is none yet."""
+    """Return the session; start a JVM if there is none."""
     builder = _builder(options)
     known = {"PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"}
     has_jvm = SparkContext._gateway is not None or known & os.environ.keys()  # noqa: SLF001
@@ -231,7 +235,7 @@ def _started(options: Mapping[str, str], chosen: SessionSettings) -> SparkSessio
 
 
 def _option_hint(message: str, chosen: SessionSettings) -> str:
-    """The option that a fault is about, if one is."""
+    """Return a hint at the option that caused a fault; empty if unknown."""
     text = message.lower()
     if any(word in text for word in ("heap", "memory", "-xm")):
         return f" (look at --memory {chosen.driver_memory})"
@@ -273,13 +277,13 @@ public class Files extends org.apache.hadoop.fs.LocalFileSystem {
 
 
 def use_fast_local_files(spark: SparkSession) -> None:
-    """Let Hadoop use our file system for ``file:`` in the JVM of a local session, from now on.
+    """Make Hadoop use a file system without subprocesses for ``file:`` in a local session.
 
-    Hadoop's own starts ``chmod`` for each file and folder, as PySpark lacks its native library:
-    four processes for a small Parquet file, and most of the CPU of a write. Ours sets modes itself.
+    The default one starts ``chmod`` for each file and folder, because PySpark has no native Hadoop
+    library. That is four processes for a small Parquet file, and most of the CPU of a write.
 
-    It is compiled by the compiler that Spark has for its own code. Hadoop keeps one file system for
-    all of a process; so what is there goes, and ours is made before anybody asks again.
+    Spark's own compiler (Janino) compiles the class. Hadoop caches one file system for the process,
+    so the cached one is closed and replaced.
     """
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - PySpark has no other way to Hadoop
     context: Any = spark.sparkContext._jsc  # noqa: SLF001

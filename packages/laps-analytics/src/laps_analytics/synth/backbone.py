@@ -1,17 +1,18 @@
-"""A network of relays on the world's fibre: where they are, and what lies between them.
+"""A synthetic network of relays on the fibre of the world.
 
 The fibre is ``backbone/world`` of ``topohub`` (PyPI): cities, landing points and cables with their
-kilometres. Relays stand in cities. What a packet needs between two of them is::
+lengths. Relays are in cities. The round trip time between two of them is
+
+::
 
     rtt = 2 * kilometres of the shortest fibre / 200 km per ms * inflation + HOP_MS
 
-``inflation`` stands for routes that are not the shortest: a factor for each pair, log-normal with a
-median of 1.28 and a 95th percentile of about 2.3, at least 1. **That is an assumption, not a
-measurement.** It is what makes a way over a third relay shorter than the direct one; without it no
-overlay could win, because shortest ways obey the triangle inequality.
+``inflation`` stands for routes that are not the shortest. It is a factor for each pair, log-normal
+with a median of 1.28 and a 95th percentile of about 2.3, at least 1. **That is an assumption, not a
+measurement.** Without it no path over a third relay could be shorter than the direct one.
 
-Loss, prices and capacities are made from the same seed, and assumptions as well; see
-:func:`make_backbone`. The same seed gives the same world on every machine.
+Loss, prices and capacities are also assumptions from the same seed; see :func:`make_backbone`. The
+same seed gives the same backbone on every machine.
 """
 
 from __future__ import annotations
@@ -44,24 +45,26 @@ __all__ = [
 Floats = npt.NDArray[np.float64]
 
 KM_PER_MS: Final = 200.0
-"""Light in fibre."""
+"""Speed of light in fibre."""
 HOP_MS: Final = 0.6
-"""Both ends of a link: the way to the exchange and through its routers."""
+"""Delay at both ends of a link, from the relay to the exchange."""
 INFLATION_MEDIAN: Final = 1.28
 INFLATION_P95: Final = 2.3
 _SIGMA: Final = math.log(INFLATION_P95 / INFLATION_MEDIAN) / 1.6449
 
 _EGRESS: Final = {"us": 1.0, "eu": 1.0, "latam": 3.0, "me": 3.5, "africa": 4.0, "oceania": 2.5}
-"""What a gigabyte that leaves a relay towards another region costs, by the region's first word;
-asia 2. Within a region it is a fifth. Only ratios count."""
+"""Price of a gigabyte to another region, by the first word of the region's name.
+
+The default is 2. Within a region the price is a fifth. Only ratios matter.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Fibre:
-    """The graph of the world's fibre."""
+    """Graph of the fibre."""
 
     names: tuple[str, ...]
-    """Of a city; empty for landing points and bends of a cable."""
+    """Name of a city; empty for landing points and bends of a cable."""
     lon: Floats
     lat: Floats
     links: tuple[tuple[int, int, float], ...]
@@ -70,12 +73,12 @@ class Fibre:
     """Country of each place; empty at sea."""
     regions: tuple[str, ...]
     around: tuple[tuple[tuple[int, int, float], ...], ...]
-    """By place: neighbour, number of the link, kilometres."""
+    """Neighbour, index of the link and kilometres, by place."""
 
 
 @cache
 def load_fibre() -> Fibre:
-    """The fibre of ``topohub``; :class:`UsageError` if that is not installed."""
+    """Return the fibre of ``topohub``; raise :class:`UsageError` if it is not installed."""
     try:
         import topohub  # noqa: PLC0415 - an extra, and half a second
     except ImportError:
@@ -116,28 +119,28 @@ def load_fibre() -> Fibre:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relay:
-    """A relay of the world."""
+    """A relay of the backbone."""
 
     node: str
-    """Its node id, as text."""
+    """Node id as text."""
     kind: str
     """edge or via."""
     city: str
     place: int
-    """Its number in the fibre."""
+    """Index of its place in the fibre."""
     region: str
     country: str
     longitude: float
     latitude: float
     capacity_bps: float
-    """What it can send."""
+    """Rate that it can send."""
     weight: float
-    """How many of the world's viewers are near it, as a share."""
+    """Share of all viewers near it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backbone:
-    """Relays and what lies between them. Rows and columns of tables are relays, in their order."""
+    """Relays and links. Rows and columns of tables are relays, in one order."""
 
     seed: int
     relays: tuple[Relay, ...]
@@ -149,23 +152,23 @@ class Backbone:
     loss: Floats
     """Share of packets lost."""
     price: Floats
-    """What a gigabyte costs, from the row's relay to the column's."""
+    """Price of a gigabyte from row to column."""
     capacity_bps: Floats
     routes: tuple[npt.NDArray[np.int32], ...]
-    """By relay: for each place of the fibre the link that leads there; -1 at the relay itself."""
+    """For each relay and place of the fibre: the last link on the path; -1 at the relay."""
 
     @property
     def edges(self) -> list[int]:
-        """Numbers of the relays with clients."""
+        """Indices of the Edges."""
         return [number for number, relay in enumerate(self.relays) if relay.kind == "edge"]
 
     @property
     def vias(self) -> list[int]:
-        """Numbers of the Vias."""
+        """Indices of the Vias."""
         return [number for number, relay in enumerate(self.relays) if relay.kind == "via"]
 
     def fibre_links(self, source: int, target: int) -> list[int]:
-        """The links of the fibre between two relays, from the source on."""
+        """Return the fibre links between two relays, from the source on."""
         fibre = load_fibre()
         came_by = self.routes[source]
         at, found = self.relays[target].place, []
@@ -176,7 +179,7 @@ class Backbone:
         return found[::-1]
 
     def path_countries(self, source: int, target: int) -> frozenset[str]:
-        """Countries that packets between two relays pass, both ends included."""
+        """Return the countries on the path between two relays, both ends included."""
         fibre = load_fibre()
         found = {self.relays[source].country, self.relays[target].country}
         for link in self.fibre_links(source, target):
@@ -185,10 +188,10 @@ class Backbone:
 
 
 def make_backbone(seed: int, *, edges: int = 120, vias: int = 25) -> Backbone:
-    """A world from a seed: so many Edges and Vias, spread over cities.
+    """Make a backbone from a seed, with Edges and Vias in cities.
 
-    Edges stand where people are, which we take from how much fibre meets in a city; Vias near the
-    Edges of each region.
+    Edges are in cities where much fibre meets, which stands for population. Vias are near the Edges
+    of each region.
     """
     if edges < 2 or vias < 0:
         raise UsageError(f"a world of {edges} Edges and {vias} Vias: at least two Edges")
@@ -231,7 +234,7 @@ def make_backbone(seed: int, *, edges: int = 120, vias: int = 25) -> Backbone:
 
 
 def _symmetric(values: Floats) -> Floats:
-    """The upper triangle, mirrored: both directions of a pair go the same way."""
+    """Return the upper triangle, mirrored: both directions of a pair are equal."""
     upper = np.triu(values, 1)
     return upper + upper.T
 
@@ -269,10 +272,10 @@ def _place(fibre: Fibre, rng: np.random.Generator, edges: int, vias: int) -> tup
 
 
 def _hubs(fibre: Fibre, cities: npt.NDArray[np.int64], taken: list[int], count: int) -> list[int]:
-    """Where Vias stand.
+    """Return the cities of the Vias.
 
-    The region with most Edges for each Via gets the next one, in the city from which its Edges are
-    nearest, given the Vias that it has.
+    The next Via goes to the region with the most Edges for each Via, into the city nearest to its
+    Edges.
     """
     members: dict[str, list[int]] = {}
     for at in taken:
@@ -305,7 +308,7 @@ def _hubs(fibre: Fibre, cities: npt.NDArray[np.int64], taken: list[int], count: 
 
 @cache
 def _shortest(source: int) -> tuple[Floats, npt.NDArray[np.int32]]:
-    """Dijkstra: kilometres to every place, and the last link on the way there."""
+    """Return the distance to every place by Dijkstra, and the last link on the path."""
     fibre = load_fibre()
     distance = np.full(len(fibre.around), np.inf)
     came_by = np.full(len(fibre.around), -1, dtype=np.int32)

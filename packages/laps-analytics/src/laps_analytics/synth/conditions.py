@@ -1,7 +1,7 @@
-"""Delays and losses of one window: what the network does to packets, before anybody routes.
+"""Delay and loss of each window, independent of routing.
 
-The noise of a window depends on the seed and on the window, and not on what is sent over which
-link: two ways of routing are tried in the same weather.
+The noise depends on the seed and the window, not on the traffic. So two routings run under the same
+conditions.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from laps_analytics.synth.incidents import Incidents
 __all__ = ["MAX_VIEWERS", "OBJECT_PACKETS", "Conditions", "WindowConditions"]
 
 MAX_VIEWERS: Final = 64
-"""Viewers of one track at one relay that have a last mile of their own."""
+"""Most viewers of one track at one relay that have their own last mile."""
 
 OBJECT_PACKETS: Final = 50
-"""Packets of a large object: if one is lost, the object waits for a round trip."""
+"""Packets of a large object. If one is lost, the object waits for a round trip."""
 
 _PUBLISHER_US: Final = 12_000
 _LAST_MILE_US: Final = 9_000
 
 
 class Conditions:
-    """The network of a scene, window by window."""
+    """Conditions of a dataset, by window."""
 
     def __init__(self, dataset: Dataset, incidents: Incidents, seed: int) -> None:
         self.nodes = [relay.node for relay in dataset.relays]
@@ -47,7 +47,7 @@ class Conditions:
         self._tracks = len(dataset.tracks)
 
     def at(self, window: Window) -> WindowConditions:
-        """The weather of a window."""
+        """Return the conditions of a window."""
         count, middle = len(self.nodes), window.start_us + window.length_us // 2
         rng = np.random.default_rng([self._seed, window.start_us // 1_000_000])
         extra = np.zeros((count, count))
@@ -99,7 +99,7 @@ def _symmetric(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 class WindowConditions:
-    """One window."""
+    """Conditions of one window."""
 
     def __init__(
         self,
@@ -122,30 +122,30 @@ class WindowConditions:
         self.rng = rng
 
     def rtt_us(self, one: str, other: str) -> int:
-        """Smoothed round trip time of a link."""
+        """Return the smoothed round trip time of a link."""
         return int(self._rtt[self._index[one], self._index[other]])
 
     def one_way_us(self, one: str, other: str) -> int:
-        """How long the sampled object is on the link."""
+        """Return the delay of the sampled object on a link."""
         return int(self._one_way[self._index[one], self._index[other]])
 
     def loss(self, one: str, other: str) -> float:
-        """Share of packets lost from one to the other."""
+        """Return the share of packets lost from one relay to the other."""
         return float(self._loss[self._index[one], self._index[other]])
 
     def access_loss(self, relay: str) -> float:
-        """Share of packets lost on the last mile, beside the usual."""
+        """Return the additional loss on the last mile."""
         return float(self._access_loss[self._index[relay]])
 
     def publisher_us(self, track: int) -> int:
-        """From the camera to the origin."""
+        """Return the delay from the publisher to the origin."""
         return int(self._publisher[track])
 
     def last_mile_us(self, track: int, relay: str, viewer: int) -> int:
-        """From a relay to one of its viewers."""
+        """Return the delay from a relay to one of its viewers."""
         return int(self._last_mile[track, self._index[relay], viewer % MAX_VIEWERS])
 
     @staticmethod
     def queue_us(load: float) -> int:
-        """How long an object waits in a relay: little, until the relay is nearly full."""
+        """Return the queueing delay in a relay, by its load."""
         return int(400 / (1 - min(load, 0.985)))

@@ -1,8 +1,8 @@
-"""The world of the demo: the backbone and its demand, small enough for two cores.
+"""Configuration of the demo's dataset: backbone, demand and windows, for two cores.
 
-A session here is one viewer, and there are hundreds, not millions; capacities are scaled so that
-the busiest relays are as full as busy relays are. Sums of the past are written for five minutes of
-three hours of a day: what a forecast needs, and no more.
+A session is one viewer, and there are hundreds. Capacities are scaled so that the busiest relays
+are nearly full. The history has sums of five minutes at three hours of a day, which is enough for a
+forecast.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from laps_analytics.synth.demand import TrackDemand, make_demand
 __all__ = ["END_US", "FULL", "QUICK", "DatasetConfig", "Size", "make_config"]
 
 END_US: Final = int(datetime(2026, 6, 18, 21, 15, tzinfo=UTC).timestamp()) * 1_000_000
-"""When the present of every world ends: an evening in Europe. No clock is read."""
+"""End of every dataset: an evening in Europe. No clock is read."""
 
 _MINUTE_US: Final = 60_000_000
 _BUSY: Final = 0.66
-"""Share of its capacity that the busiest relay uses in the present."""
+"""Load of the busiest relay at the end."""
 _STEPS_BPS: Final = (5e6, 10e6, 20e6, 50e6, 100e6, 200e6, 500e6, 1e9, 2e9, 5e9, 10e9)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How large a world is."""
+    """Size of a dataset."""
 
     edges: int
     vias: int
@@ -41,11 +41,11 @@ class Size:
     """Days of history with sums only."""
     step_hours: int
     dense_minutes: int
-    """Minutes at the end in which everything is written."""
+    """Minutes at the end with all events."""
     after_minutes: int
     """Minutes that are measured after a plan."""
     after_tables: tuple[str, ...] | None = None
-    """Gold tables that are built of that time; None: all."""
+    """Gold tables that are built for that time; None for all."""
 
 
 FULL: Final = Size(
@@ -75,7 +75,7 @@ QUICK: Final = Size(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetConfig:
-    """A world that is ready to run."""
+    """Configuration of a dataset."""
 
     seed: int
     size: Size
@@ -84,7 +84,7 @@ class DatasetConfig:
     dataset: Dataset
 
     def present(self) -> list[Window]:
-        """The past in short, then the last hours in full."""
+        """Return the windows of the history, then those of the last hours."""
         dense_us = self.size.dense_minutes * _MINUTE_US
         begin = END_US - dense_us
         first = begin - self.size.days * DAY_US
@@ -95,12 +95,12 @@ class DatasetConfig:
         return past + _minutes(begin, self.size.dense_minutes)
 
     def quiet(self) -> tuple[int, int]:
-        """The part of the last hours in which nothing goes wrong: what a plan is measured by."""
+        """Return the part of the last hours without incidents, which a plan is measured by."""
         begin = END_US - self.size.dense_minutes * _MINUTE_US
         return begin, begin + self.size.after_minutes * _MINUTE_US
 
     def after(self) -> list[Window]:
-        """The same time of the next day."""
+        """Return the windows of the same time of the next day."""
         return _minutes(self.quiet()[0] + DAY_US, self.size.after_minutes)
 
 
@@ -109,7 +109,7 @@ def _minutes(begin: int, count: int) -> list[Window]:
 
 
 def make_config(seed: int, size: Size = FULL) -> DatasetConfig:
-    """The world of a seed."""
+    """Return the configuration of a seed and size."""
     backbone = make_backbone(seed, edges=size.edges, vias=size.vias)
     demand = tuple(make_demand(backbone, tracks=size.tracks, viewers=size.viewers))
     nodes = [relay.node for relay in backbone.relays]
@@ -145,7 +145,7 @@ def make_config(seed: int, size: Size = FULL) -> DatasetConfig:
 
 
 def _peers(backbone: Backbone, tracks: Sequence[Track]) -> tuple[tuple[str, str], ...]:
-    """Vias keep sessions with everybody, Edges with the origins of what they want."""
+    """Return the sessions: Vias with every relay, Edges with the origins of their tracks."""
     nodes = [relay.node for relay in backbone.relays]
     pairs = {(nodes[via], node) for via in backbone.vias for node in nodes if node != nodes[via]}
     pairs |= {(t.origin, relay) for t in tracks for relay in t.interest if relay != t.origin}
@@ -153,7 +153,7 @@ def _peers(backbone: Backbone, tracks: Sequence[Track]) -> tuple[tuple[str, str]
 
 
 def _sized(dataset: Dataset) -> tuple[Relay, ...]:
-    """Relays with capacities that can be bought, such that the busiest ones are rather full."""
+    """Return the relays with common capacities that make the busiest relays nearly full."""
     rates = dict.fromkeys(dataset.by_node, 0.0)
     at = END_US - HOUR_US
     for track in dataset.tracks:

@@ -1,6 +1,6 @@
-"""The control plane of a simulated network: sessions, nodes, subscriptions and sets.
+"""Control plane of the simulated network: sessions, nodes, subscriptions and sets.
 
-It remembers what was written last and writes what changed since, on both ends of a session.
+It keeps the last state and writes the events of each change, at both ends of a session.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["ControlPlane", "Session"]
 
 _SECOND = 1_000_000
 _IDLE_US = 4 * _SECOND
-"""After this long without a word a peer is taken for dead."""
+"""Idle time after which a peer counts as dead."""
 
 
 @dataclass(slots=True)
@@ -31,30 +31,30 @@ class Session:
 
 
 class ControlPlane:
-    """Who knows what, and what is written about it."""
+    """State of the control plane, and its events."""
 
     def __init__(self, dataset: Dataset, files: TelemetryFiles) -> None:
         self._scene = dataset
         self._files = files
         self.peers = list(dataset.peers)
-        """Pairs that keep a session; a tree may need more of them than were there at first."""
+        """Pairs with a session. A tree may add pairs."""
         self._sessions: dict[tuple[str, str], Session] = {}
         self._numbers: dict[str, int] = dict.fromkeys(dataset.by_node, 0)
         self._stamps: dict[str, int] = dict.fromkeys(dataset.by_node, 0)
         self._sets: dict[tuple[str, str, str], tuple[int, frozenset[str]]] = {}
         self._subs: set[tuple[str, str, str]] = set()
-        """Track, s-relay, origin."""
+        """Track, s-relay and origin of each subscription."""
         self._announced: set[str] = set()
         self._down: frozenset[str] = frozenset()
         self._advertised_day: int | None = None
         self._owned = 0
 
     def session(self, one: str, other: str) -> Session:
-        """The end of a session that a relay holds."""
+        """Return the end of a session at a relay."""
         return self._sessions[one, other]
 
     def next_best(self, relay: str, down: frozenset[str]) -> str:
-        """The nearest Edge that is up: where the viewers of a dead relay go."""
+        """Return the nearest Edge that is up, which takes the viewers of a dead relay."""
         edges = [
             item.node
             for item in self._scene.relays
@@ -65,7 +65,7 @@ class ControlPlane:
     # Nodes and sessions
 
     def nodes(self, window: Window, conditions: WindowConditions, down: frozenset[str]) -> None:
-        """Sessions that open and close, and what nodes say of each other."""
+        """Open and close sessions, and write adverts of nodes."""
         at = window.start_us
         for relay in sorted(down - self._down):
             self._lose(relay, at, conditions)
@@ -89,7 +89,7 @@ class ControlPlane:
     def _open(
         self, one: str, other: str, at: int, conditions: WindowConditions, *, announce: bool
     ) -> None:
-        """A session, on both ends; ``announce``: the others hear of it at once."""
+        """Open a session at both ends; with ``announce`` also write its adverts."""
         rtt = conditions.rtt_us(one, other)
         opened = at + rtt
         for here, there, direction in ((one, other, "out"), (other, one, "in")):
@@ -142,7 +142,7 @@ class ControlPlane:
     def own(
         self, window: Window, load: Mapping[str, float], down: frozenset[str], *, every: int
     ) -> None:
-        """What every relay says of itself: its place and its load."""
+        """Write the advert of every relay about itself: place and load."""
         self._owned += 1
         if self._owned % every:
             return
@@ -168,7 +168,7 @@ class ControlPlane:
     def interest(
         self, window: Window, conditions: WindowConditions, carried: list[CarriedTrack]
     ) -> None:
-        """Announcements, subscriptions and sets, as far as they changed."""
+        """Write changed announcements, subscriptions and sets."""
         at = window.start_us + 6 * _SECOND
         wanted: set[tuple[str, str, str]] = set()
         sets: dict[tuple[str, str, str], frozenset[str]] = {}
@@ -201,7 +201,7 @@ class ControlPlane:
     def flap(
         self, window: Window, conditions: WindowConditions, item: CarriedTrack, relay: str
     ) -> None:
-        """The subscriber goes and comes again, twice in the window."""
+        """Unsubscribe and subscribe again, twice in the window."""
         track, origin = item.track.track, item.track.origin
         for turn in range(2):
             at = window.start_us + window.length_us * (2 + 5 * turn) // 10
@@ -288,7 +288,7 @@ class ControlPlane:
             self._files.put(relay, when, "sns.wd", body)
 
     def policy(self, plan_id: str, version: int, at: int) -> None:
-        """Every relay has the plan."""
+        """Write that every relay accepted the plan."""
         body = {"plan_id": plan_id, "plan_version": version, "outcome": "accepted"}
         for relay in self._scene.by_node:
             self._files.put(relay, at, "policy.applied", dict(body))

@@ -1,7 +1,6 @@
-"""What a world is made of: relays at places, tracks of tenants, ways between relays, and clocks.
+"""Data classes of a dataset: relays, tracks, trees, windows and audiences.
 
-Plain data. Where the places and the round trip times come from is the business of others; what
-happens between them is simulated in :mod:`.simulation`.
+:mod:`.config` fills them, and :mod:`.simulation` runs them.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ FIVE_MINUTES_US: Final = 300_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Track:
-    """A live stream: who pays, what was promised, where it comes from, who likes it."""
+    """A live stream: tenant, class of service, origin and viewers."""
 
     track: str
     tenant: str
@@ -44,25 +43,25 @@ class Track:
     origin: str
     bitrate_bps: float
     interest: Mapping[str, tuple[float, float]]
-    """Relay to viewers at the busiest hour of the first day, and how that is rounded (0 to 1)."""
+    """Relay to viewers at the busiest hour of the first day, and a rounding threshold (0 to 1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """How a track is carried: every relay but the origin to the one that it gets it from."""
+    """Distribution tree of a track: each relay except the origin to its parent."""
 
     origin: str
     parent: Mapping[str, str]
 
     def children(self) -> dict[str, list[str]]:
-        """Relay to the relays that it sends to, both in order."""
+        """Return the children of each relay, both in order."""
         found: dict[str, list[str]] = {}
         for child in sorted(self.parent):
             found.setdefault(self.parent[child], []).append(child)
         return dict(sorted(found.items()))
 
     def order(self) -> list[str]:
-        """All relays of the tree, each after the one that it gets it from."""
+        """Return all relays, each after its parent."""
         children = self.children()
         found = [self.origin]
         for relay in found:
@@ -70,7 +69,7 @@ class Tree:
         return found
 
     def below(self, targets: Iterable[str]) -> dict[str, frozenset[str]]:
-        """For every relay but the origin: the targets that are reached through it or are it."""
+        """Return, for every relay except the origin, the targets in its subtree."""
         found: dict[str, set[str]] = {}
         for target in targets:
             at = target
@@ -81,17 +80,17 @@ class Tree:
 
 
 class Routing(Protocol):
-    """Decides how a track gets to the relays that have subscribers."""
+    """Chooses the tree of a track."""
 
     def tree(self, track: Track, targets: frozenset[str]) -> Tree:
-        """A tree over at least ``targets``; never over a relay that is down."""
+        """Return a tree over at least ``targets``."""
 
 
 class Star:
-    """What relays do without a plan: the origin sends a copy to each relay that wants the track."""
+    """Routing without a plan: the origin sends a copy to each relay with subscribers."""
 
     def tree(self, track: Track, targets: frozenset[str]) -> Tree:
-        """Every target directly below the origin."""
+        """Return a tree with every target directly below the origin."""
         return Tree(track.origin, {t: track.origin for t in sorted(targets) if t != track.origin})
 
 
@@ -102,39 +101,39 @@ class Window:
     start_us: int
     length_us: int
     dense: bool = True
-    """Whether everything is written, or only the sums that a forecast needs."""
+    """Whether all events are written, or only the sums for a forecast."""
 
     @property
     def end_us(self) -> int:
-        """Where the next one begins."""
+        """End of the window."""
         return self.start_us + self.length_us
 
     @property
     def written_us(self) -> int:
-        """When the sums are written: a little before the end.
+        """Time at which the sums are written, a second before the end.
 
-        Clocks of relays are never right to the microsecond; a second is room enough for them.
+        The second allows for clock errors of relays.
         """
         return self.end_us - 1_000_000
 
     @property
     def seconds(self) -> float:
-        """Its length."""
+        """Length in seconds."""
         return self.length_us / 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset:
-    """The world as it is set up; ``growth`` is what demand gains in a day."""
+    """Relays, tracks and sessions; ``growth`` is the growth of demand in a day."""
 
     relays: tuple[Relay, ...]
     tracks: tuple[Track, ...]
     rtt_us: Mapping[tuple[str, str], int]
-    """Base round trip time of each pair, both ways round."""
+    """Base round trip time of each pair, in both orders."""
     peers: tuple[tuple[str, str], ...]
-    """Pairs of relays that keep a session; the first one dials."""
+    """Pairs of relays with a session; the first one dials."""
     growth_start_us: int
-    """The first day of growth."""
+    """Start of the growth."""
     growth: float = 0.02
     by_node: Mapping[str, Relay] = field(init=False)
 
@@ -142,7 +141,7 @@ class Dataset:
         object.__setattr__(self, "by_node", {relay.node: relay for relay in self.relays})
 
     def wanted(self, relay: str, at_us: int) -> float:
-        """What of the first day's busiest hour is watched at a relay at a time."""
+        """Return the demand at a relay and time, as a share of the first day's busiest hour."""
         moment = datetime.fromtimestamp(at_us / 1e6, UTC)
         hour = moment.hour + moment.minute / 60 + moment.second / 3600
         share = activity(self.by_node[relay].longitude, hour, moment.weekday())
@@ -151,7 +150,7 @@ class Dataset:
         return share * grown
 
     def audience(self, track: Track, at_us: int) -> dict[str, int]:
-        """Relay to viewers of a track, where there are any."""
+        """Return the viewers of a track by relay, where there are any."""
         found = {}
         for relay, (most, threshold) in track.interest.items():
             # Thresholds spread the steps: not every place gains a viewer in the same minute.
@@ -163,7 +162,7 @@ class Dataset:
 
 @dataclass(slots=True)
 class CarriedTrack:
-    """A track in a window: who watches, on which tree, and how many bytes each link carried."""
+    """A track in a window: its audience, its tree and its bytes."""
 
     track: Track
     number: int
@@ -171,10 +170,10 @@ class CarriedTrack:
     tree: Tree
     bytes: int
     factor: dict[str, float] = field(default_factory=dict)
-    """Relay to the part of the window in which it wanted the track, where that is not all."""
+    """Relay to the share of the window in which it was subscribed, if that is not all."""
     moved: frozenset[str] = frozenset()
-    """Relays that have viewers of a relay that is down."""
+    """Relays with viewers of a relay that is down."""
 
     def received(self, relay: str) -> int:
-        """Bytes of the track that a relay received."""
+        """Return the bytes of the track that a relay received."""
         return int(self.bytes * self.factor.get(relay, 1.0))

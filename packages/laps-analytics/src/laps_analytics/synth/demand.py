@@ -1,8 +1,8 @@
-"""Who publishes what in the synthetic world, and who watches, by the hour.
+"""Synthetic demand: tracks, and their viewers by hour.
 
-Tracks are of three kinds: *meetings* (few viewers, gold), *channels* (viewers mostly in the
-publisher's region and two more, silver) and *events* (viewers everywhere, bronze). Popularity falls
-as in Zipf's law. Viewers are where relays have weight, and watch in their own evening.
+Tracks are *meetings* (few viewers, gold), *channels* (viewers mostly in three regions, silver) and
+*events* (viewers everywhere, bronze). Popularity follows Zipf's law. Viewers are distributed by the
+weight of relays, and watch in their evening.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ _KINDS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackDemand:
-    """A track: where it comes from, and how many watch it where."""
+    """A track with its origin and viewers."""
 
     track: str
-    """The hash of its name, 16 hexadecimal digits."""
+    """Hash of its name, 16 hexadecimal digits."""
     kind: str
     """meeting, channel or event."""
     scope: str
-    """Its class of service."""
+    """Class of service."""
     tenant: str
     rate_bps: float
     origin: int
-    """Number of the publisher's Edge in the world."""
+    """Index of the publisher's Edge."""
     viewers: dict[int, int]
-    """Number of an Edge to viewers there, at the busiest hour; never empty, never the origin."""
+    """Index of an Edge to its viewers at the busiest hour; never empty, never the origin."""
 
 
 def make_demand(
     backbone: Backbone, *, tracks: int = 60, viewers: int = 20_000
 ) -> list[TrackDemand]:
-    """The tracks of a world, from its seed; at least one viewer for each Edge that takes part."""
+    """Return the tracks of a backbone, from its seed."""
     if tracks < 1:
         raise UsageError("a world without tracks has nothing to plan")
     rng = np.random.default_rng(np.random.SeedSequence([0x1A95, backbone.seed, 1]))
@@ -93,9 +93,9 @@ def make_demand(
 
 
 def activity(longitude: float, hour_utc: float, weekday: int = 2) -> float:
-    """Share of the busiest hour's viewers who watch, by the sun: most at 20:00, fewest at 04:00.
+    """Return the share of viewers at an hour: most at 20:00 local time, fewest at 04:00.
 
-    ``weekday`` counts from Monday, 0. Weekends are a fifth busier, and never above 1.
+    ``weekday`` counts from Monday, 0. Weekends have a fifth more viewers.
     """
     local = (hour_utc + longitude / 15) % 24
     share = 0.55 + 0.45 * math.cos((local - 20) / 24 * 2 * math.pi)

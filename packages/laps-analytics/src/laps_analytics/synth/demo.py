@@ -1,11 +1,11 @@
-"""The whole way, once: a world, its telemetry, tables, a report, a plan, and what the plan gained.
+"""Run the whole pipeline once: telemetry, tables, report, plan, and the effect of the plan.
 
 ::
 
-    seed -> world -> telemetry -> ingest -> gold -> report
-                                              |
-                                              plan -> the same world, next day, with the plan
-                                                        -> telemetry -> ingest -> gold -> gain
+    seed -> dataset -> telemetry -> ingest -> gold -> report
+                                                |
+                                                plan -> same dataset, next day, with the plan
+                                                          -> telemetry -> ingest -> gold -> gain
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ _MINUTE_US: Final = 60_000_000
 _DAY_US: Final = 86_400_000_000
 
 StepProgress = Callable[[int, str], None]
-"""Told the number of a step and what it does."""
+"""Called with the number of a step and its description."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """What came out."""
+    """Result of the demo."""
 
     folder: Path
     seed: int
@@ -66,9 +66,9 @@ class Demo:
     plan: Plan
     gains: list[Gain]
     seconds: dict[str, float]
-    """Step to how long it took."""
+    """Step to its duration."""
     simulated: str = ""
-    """What the relay simulator said of the plan."""
+    """Result of the relay simulator."""
 
 
 def run_demo(
@@ -79,7 +79,7 @@ def run_demo(
     size: Size = FULL,
     progress: StepProgress | None = None,
 ) -> Demo:
-    """Everything, into an empty folder."""
+    """Run the demo in an empty folder; raise :class:`OutputError` if it is not empty."""
     if folder.exists() and any(folder.iterdir()):
         raise OutputError(f"{folder} is not empty: name a new folder, or remove it")
     steps = _Steps(progress)
@@ -146,7 +146,7 @@ def run_demo(
 def _plan(
     lake: Lake, folder: Path, dimensions: Dimensions, seed: int, settings: Settings
 ) -> tuple[Plan, SimulationResult]:
-    """From the last hour, if its data can be believed; signed with a key of the demo's own."""
+    """Make a plan from the last hour, and sign it with a new key."""
     observed = observe(lake, minutes=60)
     require_fresh(observed, now_us=END_US, max_age_us=30 * _MINUTE_US)
     excluded = untrusted_relays(gate_of(lake, at_us=observed.at_us), observed)
@@ -178,7 +178,7 @@ def _plan(
 
 
 def gains_csv(gains: list[Gain]) -> str:
-    """The table of gains as CSV."""
+    """Return the gains as CSV."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["figure", "before", "after", "change", "unit", "matched_windows"])
@@ -190,7 +190,7 @@ def gains_csv(gains: list[Gain]) -> str:
 
 
 class _Steps:
-    """What is being done, and how long it took."""
+    """Reports the steps and measures their duration."""
 
     def __init__(self, progress: StepProgress | None) -> None:
         self._progress = progress
@@ -211,10 +211,10 @@ class _Steps:
 
 
 class PlannedRouting:
-    """Routing by a plan: trees as relays build them that follow it.
+    """Routing by a plan, as relays do that follow it.
 
-    An entry of a plan says which Via the copies of a track take towards a region. Where there is no
-    entry, and within the region of the origin, copies go directly.
+    An entry names the Via of the copies of a track towards a region. Copies without an entry, and
+    those within the region of the origin, go directly.
     """
 
     def __init__(self, plan: Plan, dataset: Dataset) -> None:
@@ -229,12 +229,12 @@ class PlannedRouting:
                 self._by_track[origin, entry.region, key] = via
 
     def via(self, track: Track, region: str) -> str | None:
-        """The Via of a track's copies towards a region; None: none."""
+        """Return the Via of a track towards a region; None without an entry."""
         of_class = self._by_class.get((track.origin, region, track.qos))
         return self._by_track.get((track.origin, region, int(track.track, 16)), of_class)
 
     def tree(self, track: Track, targets: frozenset[str]) -> Tree:
-        """Origin to Vias, Vias to the relays of their regions; the others directly."""
+        """Return a tree from the origin over Vias to the relays of their regions."""
         parent: dict[str, str] = {}
         for target in sorted(targets):
             via = self.via(track, self._scene.by_node[target].region)

@@ -1,6 +1,6 @@
-"""Bodies of events as dicts in the order of the schema, without what is null.
+"""Bodies of telemetry events as dicts, in the order of the schema and without null fields.
 
-A test writes each of them again with ``laps_wire.telemetry`` and expects the same bytes.
+A test checks that ``laps_wire.telemetry`` writes the same bytes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ALPN: Final = "moqt-18"
 
 
 def peer_open(session: str, peer: str, direction: str, handshake_ms: float) -> dict[str, Any]:
-    """``session.open`` of a peer."""
+    """Return ``session.open`` of a peer."""
     return {
         "session_id": session,
         "kind": "peer",
@@ -47,7 +47,7 @@ def peer_open(session: str, peer: str, direction: str, handshake_ms: float) -> d
 
 
 def peer_close(session: str, peer: str, duration_ms: float, out_bytes: int) -> dict[str, Any]:
-    """``session.close`` of a peer that is not heard any more."""
+    """Return ``session.close`` of a peer that timed out."""
     return {
         "session_id": session,
         "kind": "peer",
@@ -60,7 +60,7 @@ def peer_close(session: str, peer: str, duration_ms: float, out_bytes: int) -> d
 
 
 def client_open(session: str, handshake_ms: float, prefix: str) -> dict[str, Any]:
-    """``session.open`` of a viewer."""
+    """Return ``session.open`` of a viewer."""
     return {
         "session_id": session,
         "kind": "client",
@@ -73,7 +73,7 @@ def client_open(session: str, handshake_ms: float, prefix: str) -> dict[str, Any
 
 
 def client_close(session: str, duration_ms: float, out_bytes: int) -> dict[str, Any]:
-    """``session.close`` of a viewer who had enough."""
+    """Return ``session.close`` of a viewer that left."""
     return {
         "session_id": session,
         "kind": "client",
@@ -96,7 +96,7 @@ def quic_sample(
     lost_packets: int,
     sent_bytes: int,
 ) -> dict[str, Any]:
-    """``quic.sample`` of a peer."""
+    """Return ``quic.sample`` of a peer."""
     return {
         "session_id": session,
         "srtt_us": rtt_us,
@@ -122,7 +122,7 @@ def node_adv(
     load: float,
     stamp: tuple[int, int],
 ) -> dict[str, Any]:
-    """``node.adv``: of the relay itself (no path), or of another."""
+    """Return ``node.adv`` of the relay itself (no path), or of another."""
     body: dict[str, Any] = {
         "node_id": node,
         "node_type": node_type,
@@ -143,12 +143,12 @@ def node_adv(
 
 
 def node_wd(node: str, session: str) -> dict[str, Any]:
-    """``node.wd`` after the session to the node was lost."""
+    """Return ``node.wd`` after the session to the node was lost."""
     return {"node_id": node, "reason": "session_closed", "session_id": session}
 
 
 def route_change(node: str, cost_us: int, next_hop: str | None, hops: int = 0) -> dict[str, Any]:
-    """``route.change``."""
+    """Return ``route.change``."""
     body: dict[str, Any] = {"node_id": node, "changes": 1, "hops": hops, "cost_us": cost_us}
     if next_hop is not None:
         body["next_hop"] = next_hop
@@ -163,7 +163,7 @@ def subscribe(
     *,
     delayed: bool | None = None,
 ) -> dict[str, Any]:
-    """``sub.adv``, or ``sub.wd`` if ``delayed`` is given."""
+    """Return ``sub.adv``, or ``sub.wd`` if ``delayed`` is given."""
     body: dict[str, Any] = {"track": track, "ns_depth": NS_DEPTH, "source_node": source}
     if delayed is not None:
         body["delayed"] = delayed
@@ -176,7 +176,7 @@ def subscribe(
 def announce(
     track: str, source: str, stamp: tuple[int, int], session: str | None
 ) -> dict[str, Any]:
-    """``ann.adv`` or ``ann.wd`` of a track."""
+    """Return ``ann.adv`` of a track."""
     return {"scope": "track", **subscribe(track, source, stamp, session)}
 
 
@@ -189,7 +189,7 @@ def sns_adv(
     members: int,
     track: str,
 ) -> dict[str, Any]:
-    """``sns.adv``."""
+    """Return ``sns.adv``."""
     return {
         "session_id": session,
         "sns_id": sns_id,
@@ -204,7 +204,7 @@ def sns_adv(
 def sns_wd(
     session: str, sns_id: int, direction: str, removed: list[str], track: str
 ) -> dict[str, Any]:
-    """``sns.wd``."""
+    """Return ``sns.wd``."""
     return {
         "session_id": session,
         "sns_id": sns_id,
@@ -227,7 +227,7 @@ def hop_stat(
     queue_us: int | None,
     group: int,
 ) -> dict[str, Any]:
-    """``hop.stat``; ``queue_us`` None leaves the histogram out."""
+    """Return ``hop.stat``; without a histogram if ``queue_us`` is None."""
     body: dict[str, Any] = {
         "track": track,
         "window_ms": window_ms,
@@ -248,7 +248,10 @@ def hop_stat(
 
 
 def _histogram(objects: int, typical_ms: float) -> dict[str, Any]:
-    """Most objects wait the typical time, some half of it, few three times as long."""
+    """Return a histogram around a typical time.
+
+    A quarter of the objects need half of it, and a twentieth need three times as long.
+    """
     counts = [0] * (len(QUEUE_BOUNDS_MS) + 1)
     few = objects // 20
     half = objects // 4
@@ -277,7 +280,7 @@ def delivery(
     in_peer: str | None,
     out_peer: str | None,
 ) -> dict[str, Any]:
-    """``delivery.sample``."""
+    """Return ``delivery.sample``."""
     body: dict[str, Any] = {
         "track": track,
         "one_in": one_in,
@@ -298,9 +301,9 @@ def delivery(
 def cache_stat(
     window_ms: int, hit: int, miss: int, joins: int, stored: int, late: int
 ) -> dict[str, Any]:
-    """``cache.stat``: what comes in goes out again when its time is over.
+    """Return ``cache.stat``. Everything stored expires in the same window.
 
-    ``late`` bytes of the misses were there once, and older than the ttl when they were asked for.
+    ``late`` bytes of the misses had been cached and were expired when requested.
     """
     return {
         "window_ms": window_ms,
@@ -318,11 +321,11 @@ def cache_stat(
 _AGE_BOUNDS_MS: Final = (500.0, 1000.0, 2000.0, 5000.0, 10000.0, 30000.0, 60000.0)
 _YOUNG: Final = (0.45, 0.25, 0.2, 0.1, 0.0, 0.0, 0.0)
 _OLD: Final = (0.0, 0.0, 0.0, 0.0, 0.5, 0.3, 0.2)
-"""Who asks does so soon after the beginning; the ttl is five seconds."""
+"""Shares of bytes by age, of hits (young) and of late requests (old). The ttl is five seconds."""
 
 
 def _ages(total: int, shares: tuple[float, ...]) -> dict[str, Any]:
-    """A histogram of bytes by age; the first bucket takes what rounding leaves."""
+    """Return a histogram of bytes by age; the first bucket takes rounding errors."""
     counts = [int(total * share) for share in shares] + [0]
     first = next(number for number, share in enumerate(shares) if share)
     counts[first] += total - sum(counts)
@@ -350,7 +353,7 @@ def client_report(
     player: str,
     track: str,
 ) -> dict[str, Any]:
-    """``client.report``."""
+    """Return ``client.report``."""
     body: dict[str, Any] = {
         "session_id": session,
         "window_ms": window_ms,

@@ -1,8 +1,4 @@
-"""What a plan gained: two stretches of time, measured by the same tables.
-
-Nothing here knows that the world is synthetic: both figures come from telemetry that relays wrote,
-through the same pipeline.
-"""
+"""Measure the gain of a plan: two time spans, compared by the same gold tables."""
 
 from __future__ import annotations
 
@@ -23,23 +19,23 @@ _WINDOW_US: Final = 300_000_000
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """One figure, before and after; less is better."""
+    """A figure before and after the plan; less is better."""
 
     what: str
     before: float
     after: float
     unit: str
     verdict: str = ""
-    """better, worse or unclear, where windows could be matched; empty where not."""
+    """better, worse or unclear; empty if windows could not be matched."""
 
     @property
     def change(self) -> float | None:
-        """As a share of before; None if that was nothing."""
+        """Change as a share of the value before; None if that is 0."""
         return (self.after - self.before) / self.before if self.before else None
 
 
 def measure(gold: Gold, before_us: tuple[int, int], after_us: tuple[int, int]) -> list[Gain]:
-    """The figures of two stretches; what has no rows in one of them is left out."""
+    """Return the figures of both spans; a figure without rows in one span is left out."""
     found: list[Gain] = []
     for what, unit, table, figure, by_window in _FIGURES:
         parts = [_within(gold[table], span) for span in (before_us, after_us)]

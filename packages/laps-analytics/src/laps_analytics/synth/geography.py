@@ -1,8 +1,8 @@
-"""Countries and regions of places, near enough for a synthetic world.
+"""Approximate countries and regions of places.
 
 ``topohub`` has coordinates and no countries. A place gets the country and region of the nearest
-point of a short list of large cities; along borders that is sometimes the neighbour's. Nothing
-depends on which country a place is in, only on that places near each other share one.
+large city of a short list. Along borders that may be the neighbour's. Results depend only on that
+nearby places share a country.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ _POINTS: Final[tuple[tuple[float, float, str, str], ...]] = (
 )
 
 REGIONS: Final[tuple[str, ...]] = tuple(sorted({point[3] for point in _POINTS}))
-"""The regions of the world."""
+"""All regions."""
 
 _WHERE: Final = np.array([point[:2] for point in _POINTS])
 
@@ -140,7 +140,7 @@ _WHERE: Final = np.array([point[:2] for point in _POINTS])
 def great_circle_km(
     lon: npt.ArrayLike, lat: npt.ArrayLike, to_lon: npt.ArrayLike, to_lat: npt.ArrayLike
 ) -> npt.NDArray[np.float64]:
-    """Distance over ground, with NumPy's rules of shapes."""
+    """Return the great-circle distance, with NumPy broadcasting."""
     a, b, c, d = (
         np.radians(np.asarray(value, dtype=float)) for value in (lon, lat, to_lon, to_lat)
     )
@@ -150,7 +150,7 @@ def great_circle_km(
 
 
 def nearest(lon: npt.ArrayLike, lat: npt.ArrayLike) -> list[tuple[str, str]]:
-    """Country and region of each place."""
+    """Return country and region of each place."""
     lons = np.atleast_1d(np.asarray(lon, dtype=float))[:, None]
     lats = np.atleast_1d(np.asarray(lat, dtype=float))[:, None]
     which = great_circle_km(lons, lats, _WHERE[:, 0], _WHERE[:, 1]).argmin(axis=1)

@@ -1,6 +1,6 @@
-"""What goes wrong in a world, chosen from its seed, and written beside the telemetry as the truth.
+"""Incidents of a dataset, chosen from its seed and written beside the telemetry.
 
-Reports and tests are held to this: an incident that was put in must be found, at its place.
+Tests check that the tables and the report show each incident at its place.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Incident", "Incidents", "choose"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
-    """Something that is wrong for a time."""
+    """A fault with a begin and an end."""
 
     kind: str
     """slow_link, lossy_region, clock, flap, outage, duplicates or late."""
@@ -31,26 +31,26 @@ class Incident:
     """Slow link: ms each way. Lossy region: share of packets. Clock: microseconds."""
 
     def covers(self, at_us: int) -> bool:
-        """Whether it is under way."""
+        """Return whether the incident is active at a time."""
         return self.first_us <= at_us < self.last_us
 
 
 class Incidents:
-    """All of them, asked by the simulation."""
+    """All incidents of a dataset."""
 
     def __init__(self, items: Sequence[Incident]) -> None:
         self.items = tuple(items)
 
     def of(self, kind: str) -> list[Incident]:
-        """Those of one kind."""
+        """Return the incidents of one kind."""
         return [item for item in self.items if item.kind == kind]
 
     def clock_errors(self) -> dict[str, int]:
-        """Relay to the error of its clock; it lasts for ever."""
+        """Return the clock error of each relay that has one."""
         return {item.relay: int(item.amount) for item in self.of("clock")}
 
     def extra_us(self, one: str, other: str, at_us: int) -> int:
-        """What a slow link adds, one way."""
+        """Return the additional one-way delay of a link."""
         return sum(
             int(item.amount * 1000)
             for item in self.of("slow_link")
@@ -58,7 +58,7 @@ class Incidents:
         )
 
     def loss(self, region: str, other: str, at_us: int) -> float:
-        """What a lossy region adds to the loss of a link that touches it."""
+        """Return the additional loss of a link between two regions."""
         return sum(
             item.amount
             for item in self.of("lossy_region")
@@ -66,18 +66,18 @@ class Incidents:
         )
 
     def down(self, at_us: int) -> frozenset[str]:
-        """Relays that are out."""
+        """Return the relays that are down."""
         return frozenset(item.relay for item in self.of("outage") if item.covers(at_us))
 
     def as_list(self) -> list[dict[str, Any]]:
-        """The truth as JSON-able data."""
+        """Return the incidents as JSON-compatible data."""
         return [asdict(item) for item in self.items]
 
 
 def choose(dataset: Dataset, windows: Sequence[Window], seed: int) -> Incidents:
-    """Incidents for the second part of the dense windows; the first part stays quiet.
+    """Choose incidents for the second part of the dense windows; the first part has none.
 
-    They do not overlap in place, so that each can be found for itself.
+    Incidents are at different places, so that each can be found.
     """
     dense = [window for window in windows if window.dense]
     if not dense:
@@ -161,15 +161,15 @@ def choose(dataset: Dataset, windows: Sequence[Window], seed: int) -> Incidents:
 
 
 def _outage(first_us: int, last_us: int) -> int:
-    """The last full hour that leaves room, or else somewhere in the middle.
+    """Return the start of the outage: the last full hour with room for it, else the middle.
 
-    What a relay said of its sets before it died is then in another hour than what it says after:
-    sets are compared hour by hour, and a dead relay cannot take back what it said.
+    Sets are compared by hour, and a dead relay cannot withdraw its sets. So its sets before and
+    after the outage must be in different hours.
     """
     hour = (last_us - 2 * FIVE_MINUTES_US) // HOUR_US * HOUR_US
     return hour if hour >= first_us else _window_start((first_us + last_us) // 2)
 
 
 def _window_start(at_us: int) -> int:
-    """Five minutes that are whole: nothing that is summed up over them begins in the middle."""
+    """Return the begin of the five-minute window of a time."""
     return at_us - at_us % FIVE_MINUTES_US

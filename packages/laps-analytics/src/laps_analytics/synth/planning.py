@@ -1,4 +1,4 @@
-"""The synthetic world as a planner would see it, if it saw everything and without error."""
+"""The synthetic network as input of the planner, without errors of measurement."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 _DENSE: Final = tuple(
     sorted(region for region in REGIONS if not region.startswith(("africa", "me", "oceania")))
 )
-"""Where silver's Vias may stand."""
+"""Regions in which silver may have Vias."""
 
 SYNTH_POLICY: Final = Policy(
     hard=HardConstraints(
@@ -60,9 +60,11 @@ SYNTH_POLICY: Final = Policy(
     ),
     weights=Weights(),
 )
-"""What the operator asks for. VIA (SIGCOMM 2016) calls a round trip above 320 ms poor, and loss
-above 1.2 %. Which countries are denied does not matter, only that ways pass them; that every
-constraint binds in some world is tested."""
+"""Policy of the synthetic network.
+
+The limits of a poor call (round trip above 320 ms, loss above 1.2 %) are those of VIA (SIGCOMM
+2016). Tests check that every constraint is effective for some seed.
+"""
 
 DEMO_POLICY: Final = replace(
     SYNTH_POLICY,
@@ -81,14 +83,14 @@ DEMO_POLICY: Final = replace(
         },
     ),
 )
-"""That of the demo: with eight Vias in the world, few second ways are near."""
+"""Policy of the demo, whose eight Vias allow few fallbacks nearby."""
 
 SYNTH_SHARE: Final = 0.01
-"""What the tracks of a world have of its relays and links: others use the rest."""
+"""Share of capacities for the tracks of the dataset; other traffic uses the rest."""
 
 
 def network_of(backbone: Backbone, *, share: float = 1.0) -> Network:
-    """Relays and links, with a share of their capacity. All relays could peer with each other."""
+    """Return relays and links, with a share of their capacity. All relays can peer."""
     count = len(backbone.relays)
     return Network(
         nodes=tuple(
@@ -116,7 +118,7 @@ def network_of(backbone: Backbone, *, share: float = 1.0) -> Network:
 
 
 def settings_of(backbone: Backbone) -> Settings:
-    """What the operator of a world says: its policy, and where relays and links are."""
+    """Return the operator's settings: policy, and countries of relays and links."""
     names = [relay.node for relay in backbone.relays]
     return Settings(
         policy=DEMO_POLICY,
@@ -129,7 +131,7 @@ def settings_of(backbone: Backbone) -> Settings:
 
 
 def tracks_of(demand: Iterable[TrackDemand]) -> list[Track]:
-    """Who watches what, at the busiest hour."""
+    """Return the tracks with their viewers at the busiest hour."""
     return [
         Track(
             key=int(track.track, 16),

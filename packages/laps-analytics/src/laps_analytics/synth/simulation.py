@@ -1,9 +1,8 @@
-"""A world runs, and its relays write telemetry of what they see.
+"""Simulate a dataset, and write the telemetry of its relays.
 
-Everything that is written comes from one state: the bytes that a relay sends to a peer are the
-bytes that the peer received, a set has the same members at both ends of its session, and stamps of
-one object fit to each other but for the clocks. Time goes in windows; relays write sums at their
-end, and events within them.
+All events derive from one state. The bytes that a relay sends equal the bytes that its peer
+receives. A set has the same members at both ends, and stamps of an object are consistent except for
+clock errors. Time advances in windows; relays write events within a window and sums at its end.
 """
 
 from __future__ import annotations
@@ -34,29 +33,29 @@ from laps_analytics.synth.writer import TelemetryFiles
 __all__ = ["Simulation", "Totals"]
 
 _FRAMES: Final = 30
-"""Objects a second of every track."""
+"""Objects of a track in a second."""
 _PACKET: Final = 1200
 _KEY_FRAME: Final = 50_000
 _USED_EVERY: Final = 2
 _IDLE_EVERY: Final = 5
-"""Dense windows between two transport samples of a link, with and without traffic."""
+"""Dense windows between two transport samples of a link: used and idle."""
 _PAST_EVERY: Final = 3
-"""Windows of the past between two samples."""
+"""Windows of the history between two samples."""
 
 
 @dataclass(slots=True)
 class Totals:
-    """What happened, to hold tables against."""
+    """Totals of a run, to compare tables with."""
 
     track_bytes: int = 0
     link_bytes: int = 0
     wan_bytes: int = 0
     client_bytes: dict[str, int] = field(default_factory=dict)
-    """By tenant."""
+    """Bytes to clients, by tenant."""
 
 
 class Simulation:
-    """One run: a scene, a way of routing, and the files that come of it."""
+    """A run of a dataset with a routing, and the files it writes."""
 
     def __init__(
         self,
@@ -91,7 +90,7 @@ class Simulation:
         *,
         on_window: Callable[[Window], None] | None = None,
     ) -> Totals:
-        """All windows in order; files are closed now and then."""
+        """Run all windows in order, and return the totals."""
         last_hour: tuple[bool, int] | None = None
         for window in windows:
             # Of the past a file holds three days, of the present an hour.
@@ -162,7 +161,7 @@ class Simulation:
     def _forward(
         self, window: Window, conditions: WindowConditions, carried: list[CarriedTrack]
     ) -> dict[tuple[str, str], int]:
-        """The sums of every relay about every track; bytes of every link."""
+        """Write the sums of every relay and track, and return the bytes of every link."""
         links: dict[tuple[str, str], int] = {}
         sent: dict[str, int] = dict.fromkeys(self._load, 0)
         end, length = window.written_us, window.length_us // 1000
@@ -261,7 +260,7 @@ class Simulation:
                 )
 
     def _caches(self, window: Window, carried: list[CarriedTrack]) -> None:
-        """Those who come late ask for the group that is under way."""
+        """Write cache sums: viewers that join late request the current group."""
         asked: dict[str, list[int]] = {}
         for item in carried:
             for relay, watching in item.audience.items():
@@ -286,7 +285,7 @@ class Simulation:
     def _deliver(
         self, window: Window, conditions: WindowConditions, item: CarriedTrack
     ) -> dict[str, int]:
-        """One object on its way; for each relay with viewers how long after its birth it left."""
+        """Send one object down the tree; return its age when it leaves each relay with viewers."""
         track, tree = item.track, item.tree
         # Not all tracks at once.
         published_us = (
@@ -327,7 +326,7 @@ class Simulation:
 
 
 def _without(tree: Tree, down: frozenset[str]) -> Tree:
-    """The tree with relays that are down left out: who hung on one, hangs on the origin."""
+    """Return the tree without relays that are down; their children move to the origin."""
     parent = {
         child: tree.origin if above in down else above
         for child, above in tree.parent.items()

@@ -1,11 +1,11 @@
-"""A world as a folder: telemetry files, dimensions, and the truth about what was put in.
+"""Write a dataset to a folder: telemetry, dimensions and the injected incidents.
 
 ::
 
-    telemetry/0.1_0.7-1-000001.jsonl     what the relays wrote
-    late/0.1_0.9-1-000003.jsonl          a file that comes after the others were read
+    telemetry/0.1_0.7-1-000001.jsonl     telemetry of the relays
+    late/0.1_0.9-1-000003.jsonl          a file that arrives after the others
     dimensions.toml                      classes of tracks, capacities of relays
-    truth.json                           what was put in: incidents, totals
+    truth.json                           incidents and totals
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TRUTH: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class DatasetFiles:
-    """Where a world was written."""
+    """Files of a dataset."""
 
     telemetry: Path
     late: Path
@@ -45,7 +45,7 @@ def write_present(
     *,
     on_window: Callable[[Window], None] | None = None,
 ) -> DatasetFiles:
-    """The network as it is: a star for every track, and all that goes wrong."""
+    """Write the network without a plan: star routing, with all incidents."""
     windows = config.present()
     incidents = choose(config.dataset, windows, config.seed)
     simulation = _simulation(config, Star(), incidents, folder, boot=1)
@@ -62,9 +62,9 @@ def write_after(
     plan: tuple[str, int],
     on_window: Callable[[Window], None] | None = None,
 ) -> DatasetFiles:
-    """The quiet time of the next day, with a plan (its id and version) in force.
+    """Write the quiet time of the next day, with a plan (id and version) in force.
 
-    Only the clock that is wrong is still wrong: a plan must not win because nothing happens.
+    The clock error remains, so that a plan does not win because it is absent.
     """
     windows = config.after()
     present = choose(config.dataset, config.present(), config.seed)
@@ -92,7 +92,7 @@ def _simulation(
 def _inject_file_faults(
     folder: Path, config: DatasetConfig, windows: Sequence[Window]
 ) -> list[Incident]:
-    """Half of a file comes twice, another one late."""
+    """Duplicate half of a file, and move another one to ``late``."""
     rng = random.Random(f"files/{config.seed}")  # noqa: S311 - a world, not a secret
     files: dict[str, list[Path]] = {}
     for path in sorted((folder / "telemetry").glob("*.jsonl")):
@@ -139,7 +139,7 @@ def _finish(
 
 
 def dimensions_toml(dataset: Dataset) -> str:
-    """What telemetry cannot know, as ``laps-analytics build --dimensions`` reads it."""
+    """Return the dimensions for ``laps-analytics build --dimensions``."""
     lines = ["# Of a synthetic world."]
     for track in dataset.tracks:
         lines += [

@@ -1,7 +1,7 @@
-"""Viewers: sessions that come and go, and what their players report.
+"""Viewers: their sessions, and the reports of their players.
 
-What a player sees is the age of the picture: the way through the relays, the last mile and the
-buffer that it keeps. A larger loss costs it objects, and late ones stall it.
+The latency of a player is the delay through the relays, the last mile and its buffer. Loss causes
+missing objects and stalls.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from laps_analytics.synth.writer import TelemetryFiles
 __all__ = ["BUFFER_MS", "Viewers"]
 
 BUFFER_MS: Final = {"gold": 60, "silver": 500, "bronze": 2500}
-"""What players of a class keep: a call has little, a broadcast more."""
+"""Buffer of players, by class."""
 
 
 @dataclass(slots=True)
@@ -46,7 +46,10 @@ class Viewers:
         item: CarriedTrack,
         left_us: dict[str, int],
     ) -> None:
-        """Viewers of one track in one window; ``left_us``: how old what a relay sends is."""
+        """Write the reports of the viewers of a track in a window.
+
+        ``left_us`` is the age of objects when they leave each relay.
+        """
         track = item.track
         for relay in sorted(left_us):
             self._come_and_go(window, item, relay)
@@ -93,7 +96,7 @@ class Viewers:
                 )
 
     def forget(self, down: frozenset[str]) -> None:
-        """The viewers of relays that are down are elsewhere, and nobody wrote that they left."""
+        """Drop the viewers of relays that are down, without closing their sessions."""
         for key in [key for key in self._watching if key[1] in down]:
             del self._watching[key]
 

@@ -1,7 +1,7 @@
-"""Telemetry files as relays write them, and fast: a line is made from a dict in the schema's order.
+"""Write telemetry files as relays do, from dicts in the order of the schema.
 
-What :func:`laps_wire.telemetry.dump_line` checks for every line is not checked again here; a test
-holds that it would have written the same bytes.
+The checks of :func:`laps_wire.telemetry.dump_line` are skipped for speed. A test checks that it
+would write the same bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _dump: Final = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(
 
 
 class TelemetryFiles:
-    """Collects events of all relays and writes a file for each relay when told to."""
+    """Buffers the events of all relays, and writes a file for each relay on request."""
 
     def __init__(
         self,
@@ -42,27 +42,27 @@ class TelemetryFiles:
         folder.mkdir(parents=True, exist_ok=True)
 
     def clock(self, relay: str, true_us: int) -> int:
-        """What the relay's clock shows."""
+        """Return the time that the clock of a relay shows."""
         return true_us + self._error.get(relay, 0)
 
     def boot(self, relay: str) -> int:
-        """The relay's boot epoch."""
+        """Return the boot epoch of a relay."""
         return self._boot[relay]
 
     def put(
         self, relay: str, true_us: int, kind: str, body: dict[str, Any], tenant: str | None = None
     ) -> None:
-        """An event; ``body`` has its fields in the schema's order, and none that is null."""
+        """Add an event; ``body`` has the order of the schema and no null fields."""
         self._held[relay].append((true_us, kind, tenant, body))
 
     def restart(self, relay: str) -> None:
-        """The relay starts again: a larger boot epoch, and numbers from one."""
+        """Restart a relay: increase its boot epoch, and number from one."""
         self.close(relay)
         self._boot[relay] += 1
         self._seq[relay] = 0
 
     def close(self, relay: str) -> Path | None:
-        """Finish the file of a relay; None if there is nothing to write."""
+        """Write the file of a relay; return None if it has no events."""
         held = self._held[relay]
         if not held:
             return None
@@ -95,6 +95,6 @@ class TelemetryFiles:
         return path
 
     def close_all(self) -> list[Path]:
-        """Finish the files of all relays."""
+        """Write the files of all relays."""
         paths = [self.close(relay) for relay in self._regions]
         return [path for path in paths if path is not None]

@@ -18,13 +18,14 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from laps_relay.admin.guard import Guard
 from laps_relay.admin.live import LiveFeed
-from laps_relay.admin.network_api import NetworkView, add_network
+from laps_relay.admin.network_api import add_network
 from laps_relay.admin.paging import Limit, Offset, paged
 from laps_relay.admin.views import (
     CacheState,
     ConfigValue,
     Info,
     NamespaceItem,
+    NetworkView,
     Page,
     Purged,
     RelayView,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Final, Protocol
+from collections.abc import Callable
+from typing import Annotated, Any, Final
 
 from fastapi import FastAPI, HTTPException, Query, Request
 from pydantic import BaseModel, Field
 
 from laps_relay.admin.paging import Limit, Offset, paged
-from laps_relay.admin.views import Page
+from laps_relay.admin.views import NetworkView, Page, PlanState, PolicyState
 from laps_relay.network.views import AnnounceRow, FibRow, NodeRow, PeerRow, SetRow, SubscribeRow
 from laps_sdk.peering.dialler import DialRow
 from laps_sdk.quic.base import ConnectionStats
@@ -17,78 +17,10 @@ from laps_wire.errors import LapsError
 from laps_wire.nodeid import NodeId
 from laps_wire.telemetry import safe_text
 
-__all__ = ["NetworkView", "PlanState", "PolicyState", "add_network"]
+__all__ = ["add_network"]
 
 _MAX_PLAN: Final = 16 << 20
 """Bytes of a plan that come over the API; a file may be larger."""
-
-
-class PolicyState(BaseModel):
-    """The policy that is in force."""
-
-    file: str
-    rules: list[str] = Field(description="Each rule in words.")
-
-
-class PlanState(BaseModel):
-    """The plan that is followed, if there is one."""
-
-    id: Annotated[str, Field(description="Empty: no plan is followed.")] = ""
-    version: int = 0
-    made_us: int = 0
-    expires_us: int = 0
-    entries: Annotated[int, Field(description="Entries for this relay.")] = 0
-    source: Annotated[str, Field(description="The file, or admin.")] = ""
-    refusal: Annotated[
-        str, Field(description="Why the last plan was not followed, or what it waits for.")
-    ] = ""
-
-
-class NetworkView(Protocol):
-    """The network as the admin sees it."""
-
-    @property
-    def now(self) -> float:
-        """The clock of the tables."""
-
-    def peers(self) -> Sequence[PeerRow]:
-        """All connections to other relays."""
-
-    def contacts(self) -> Sequence[DialRow]:
-        """Where connections are dialled."""
-
-    def peer_connection(self, session: int) -> ConnectionStats | None:
-        """The figures of a peer's connection."""
-
-    def nodes(self) -> Sequence[NodeRow]:
-        """The NIB."""
-
-    def announces(self) -> Sequence[AnnounceRow]:
-        """All announces."""
-
-    def subscribes(self, key: int | None = None) -> Sequence[SubscribeRow]:
-        """All subscribes, or those of one track."""
-
-    def sets(self) -> Sequence[SetRow]:
-        """All subscriber node sets."""
-
-    def fib(self) -> Sequence[FibRow]:
-        """The FIB."""
-
-    def policy(self) -> PolicyState:
-        """The policy."""
-
-    def forget_key(self, node: NodeId) -> str | None:
-        """Let another key have a node id, or say why not."""
-
-    def plan(self) -> PlanState:
-        """The plan."""
-
-    def offer_plan(self, text: bytes) -> str | None:
-        """Follow this plan, or say why not."""
-
-    def drop_plan(self) -> bool:
-        """Follow no plan; whether there was one."""
 
 
 class PeerItem(BaseModel):

@@ -6,23 +6,30 @@ fields as the tables of the core do. Tracks are in the text form of ``laps_wire.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any, Generic, Protocol, TypeVar, overload
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
+from laps_relay.network.views import AnnounceRow, FibRow, NodeRow, PeerRow, SetRow, SubscribeRow
 from laps_sdk.edge.events import NamespaceRow, SessionRow, SubscriptionRow, TrackRow
+from laps_sdk.peering.dialler import DialRow
 from laps_sdk.quic.base import ConnectionStats
 from laps_wire.names import FullTrackName
+from laps_wire.nodeid import NodeId
 from laps_wire.telemetry import safe_text
 
 __all__ = [
     "CacheState",
     "ConfigValue",
     "Info",
+    "LazyRows",
     "Live",
     "NamespaceItem",
+    "NetworkView",
     "Page",
+    "PlanState",
+    "PolicyState",
     "Purged",
     "RelayView",
     "SessionItem",
@@ -200,6 +207,27 @@ class Live(BaseModel):
     tracks: list[TrackItem]
 
 
+class PolicyState(BaseModel):
+    """The policy that is in force."""
+
+    file: str
+    rules: list[str] = Field(description="Each rule in words.")
+
+
+class PlanState(BaseModel):
+    """The plan that is followed, if there is one."""
+
+    id: Annotated[str, Field(description="Empty: no plan is followed.")] = ""
+    version: int = 0
+    made_us: int = 0
+    expires_us: int = 0
+    entries: Annotated[int, Field(description="Entries for this relay.")] = 0
+    source: Annotated[str, Field(description="The file, or admin.")] = ""
+    refusal: Annotated[
+        str, Field(description="Why the last plan was not followed, or what it waits for.")
+    ] = ""
+
+
 class RelayView(Protocol):
     """A relay, as the admin sees it."""
 
@@ -256,6 +284,91 @@ class RelayView(Protocol):
 
     async def metrics(self) -> bytes:
         """The text for Prometheus."""
+
+
+class NetworkView(Protocol):
+    """The network as the admin sees it."""
+
+    @property
+    def now(self) -> float:
+        """The clock of the tables."""
+
+    def peers(self) -> Sequence[PeerRow]:
+        """All connections to other relays."""
+
+    def contacts(self) -> Sequence[DialRow]:
+        """Where connections are dialled."""
+
+    def peer_connection(self, session: int) -> ConnectionStats | None:
+        """The figures of a peer's connection."""
+
+    def nodes(self) -> Sequence[NodeRow]:
+        """The NIB."""
+
+    def announces(self) -> Sequence[AnnounceRow]:
+        """All announces."""
+
+    def subscribes(self, key: int | None = None) -> Sequence[SubscribeRow]:
+        """All subscribes, or those of one track."""
+
+    def sets(self) -> Sequence[SetRow]:
+        """All subscriber node sets."""
+
+    def fib(self) -> Sequence[FibRow]:
+        """The FIB."""
+
+    def policy(self) -> PolicyState:
+        """The policy."""
+
+    def forget_key(self, node: NodeId) -> str | None:
+        """Let another key have a node id, or say why not."""
+
+    def plan(self) -> PlanState:
+        """The plan."""
+
+    def offer_plan(self, text: bytes) -> str | None:
+        """Follow this plan, or say why not."""
+
+    def drop_plan(self) -> bool:
+        """Follow no plan; whether there was one."""
+
+
+class LazyRows(Sequence[T]):
+    """A table whose rows are made when they are asked for, and only those.
+
+    A million rows take seconds to make; a relay that stands still that long loses its peers.
+    """
+
+    __slots__ = ("_rows", "_size")
+
+    def __init__(self, size: int, rows: Callable[[slice], Sequence[T]]) -> None:
+        """``rows``: those of a slice that has a start, and no step."""
+        self._size = size
+        self._rows = rows
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return self._size
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
+
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+        """One row, or some."""
+        if isinstance(index, int):
+            at = range(self._size)[index]
+            return self._rows(slice(at, at + 1))[0]
+        start, stop, step = index.indices(self._size)
+        if step != 1:
+            return [self[at] for at in range(start, stop, step)]
+        return self._rows(slice(start, max(start, stop)))
+
+    def __iter__(self) -> Iterator[T]:
+        """All, made at once."""
+        return iter(self._rows(slice(0, self._size)))
 
 
 def session_item(row: SessionRow, stats: ConnectionStats | None, now: float) -> SessionItem:

@@ -9,8 +9,7 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 from laps_relay.cli.config import app as config_app
-from laps_relay.cli.config import show_version
-from laps_relay.cli.keys import dev_cert, forget_key, stub_key
+from laps_relay.cli.config import dev_cert, forget_key, show_version, stub_key
 from laps_relay.cli.policy import app as policy_app
 from laps_relay.cli.serve import serve
 

@@ -117,14 +117,15 @@ def replay(
     kind: Kind = None,
     trace: Annotated[bool, typer.Option("--trace", help="Every message too.")] = False,
 ) -> None:
-    """Show the story of a run: relays, sessions, deeds, and what broke."""
+    """Show the story of a run: relays, sessions, actions, and what broke."""
     with one_line_errors():
         made = scenario(seed, relays=relays, topology=topology, kind=kind)
         outcome, played = simulate(made, network_relay, tracing=trace)
     for line in played.world.story:
         typer.echo(line)
     typer.echo(
-        f"{outcome.topology}: {outcome.relays} relays, {outcome.links} links, {outcome.deeds} deeds"
+        f"{outcome.topology}: {outcome.relays} relays, {outcome.links} links,"
+        f" {outcome.actions} actions"
     )
     typer.echo(f"trace {outcome.digest}")
     if not outcome.ok:

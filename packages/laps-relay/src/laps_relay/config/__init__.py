@@ -1,8 +1,16 @@
 """The relay's configuration: models, sources, and what to say about mistakes."""
 
-from laps_relay.config.load import Changes, Loaded, compare, leaves, load, shown
+from laps_relay.config.load import (
+    Changes,
+    Loaded,
+    compare,
+    json_schema,
+    leaves,
+    load,
+    markdown,
+    shown,
+)
 from laps_relay.config.model import RelayConfig
-from laps_relay.config.page import json_schema, markdown
 from laps_relay.config.sources import ConfigError, Problem
 
 __all__ = [

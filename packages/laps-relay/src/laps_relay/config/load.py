@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from pydantic import BaseModel, SecretStr, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, PydanticUndefined
 
 from laps_relay.config.base import Lifecycle, MisfitError, lifecycle_of
 from laps_relay.config.model import RelayConfig
 from laps_relay.config.sources import (
+    ENVIRONMENT_PREFIX,
     ConfigError,
     Problem,
     Setting,
@@ -23,7 +24,7 @@ from laps_relay.config.sources import (
     section_models,
 )
 
-__all__ = ["Changes", "Loaded", "compare", "leaves", "load", "shown"]
+__all__ = ["Changes", "Loaded", "compare", "json_schema", "leaves", "load", "markdown", "shown"]
 
 MASK: Final = "********"
 
@@ -199,3 +200,45 @@ def _value(config: BaseModel, dotted: str) -> Any:
     for part in dotted.split("."):
         value = getattr(value, part)
     return value
+
+
+# The reference page
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema of the file; each key carries its ``lifecycle``."""
+    return RelayConfig.model_json_schema()
+
+
+def markdown() -> str:
+    """One table for each section."""
+    return "\n".join(_section(name, model) for name, model in sorted(section_models().items()))
+
+
+def _section(name: str, model: type[BaseModel]) -> str:
+    title = f"`[{name}]`" if name else "Top level"
+    lines = [f"## {title}", "", (model.__doc__ or "").strip(), ""]
+    rows = []
+    for key, info in model.model_fields.items():
+        kind = info.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            continue
+        variable = ENVIRONMENT_PREFIX + f"{name}.{key}".lstrip(".").upper().replace(".", "__")
+        rows.append(
+            f"| `{key}` | {_default(info.default)} | {lifecycle_of(info.json_schema_extra)} |"
+            f" {info.description} | `{variable}` |"
+        )
+    if rows:
+        lines += ["| key | default | takes effect | meaning | environment |"]
+        lines += ["| --- | --- | --- | --- | --- |", *rows, ""]
+    return "\n".join(lines)
+
+
+def _default(value: object) -> str:
+    if value is PydanticUndefined:
+        return "`~/.local/state/laps`"
+    if value is None or value in ("", []):
+        return "none"
+    if isinstance(value, list):
+        return ", ".join(f"`{item}`" for item in value)
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"

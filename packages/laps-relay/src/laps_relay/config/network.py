@@ -10,7 +10,7 @@ from laps_relay.config.base import MisfitError, Section, key
 from laps_relay.config.fields import LOOPBACK, FilePath, Label, NodeIdText, Words
 from laps_relay.config.units import Duration, Size
 from laps_relay.network.control_server.redirect import is_place
-from laps_sdk.peering.contacts import parse_contact
+from laps_sdk.peering.settings import parse_contact
 from laps_wire.hashing import endpoint_node_id
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Direction, Mode

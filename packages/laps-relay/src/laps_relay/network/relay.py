@@ -67,7 +67,7 @@ from laps_relay.policy.interface import Policy
 from laps_relay.policy.open_policy import OpenPolicy
 from laps_sdk.forwarding.interfaces import OutStream, PeerEgress
 from laps_sdk.peering import reports
-from laps_sdk.peering.dialler import Contact, Dialler, RandomSource
+from laps_sdk.peering.dialler import Contact, Dialler
 from laps_sdk.peering.events import (
     Dial,
     NodeIdConflict,
@@ -79,10 +79,16 @@ from laps_sdk.peering.events import (
     PeerUp,
     Refusal,
 )
-from laps_sdk.peering.foreign_peers import ForeignPeerFactory, ForeignPeerWire
-from laps_sdk.peering.links import Chunk, Link, Links, PreHandshakeData
+from laps_sdk.peering.links import (
+    Chunk,
+    ForeignPeerFactory,
+    ForeignPeerWire,
+    Link,
+    Links,
+    PreHandshakeData,
+    ResponseReplay,
+)
 from laps_sdk.peering.peers import Peers
-from laps_sdk.peering.sending import ResponseReplay
 from laps_sdk.peering.settings import Identity
 from laps_sdk.timers import Timers, earliest, first_of
 from laps_sdk.upstream.interfaces import (
@@ -205,7 +211,7 @@ class NetworkRelay:
         authenticator: PeerAuthenticator,
         challenge: Callable[[], bytes],
         contexts: Callable[[], int],
-        random: RandomSource,
+        random: Callable[[], float],
         policy: Policy,
         implementation: str = "",
         order: Order = default_order,
@@ -1372,7 +1378,7 @@ class NetworkRelay:
                 self.fetches.node_gone(now, node)
                 self._request_nodes_again(now, node)
             else:
-                self.dialler.heard(now, node, info.node.stamp.epoch)
+                self.dialler.node_advertised(now, node, info.node.stamp.epoch)
                 peer = self.nib.next_hop(node)
                 self._emit(events.NodeAdded(info=info, peer=peer, best=peer is not None))
         if changes.nodes:

@@ -5,7 +5,7 @@
     no key configured        everything is allowed
     a key configured         a request needs a token whose scope covers it, or the anonymous scope;
                              a Stub or C++ relay, which proved itself as a peer and passes no
-                             tokens on, what is allowed to guests
+                             tokens on, the scopes of auth.guests
 
 Every request is decided, those answered from the cache too. Signatures are expensive next to all
 else (an ES256 check costs 0.2 ms), so what they say is kept by the token's SHA-256: genuine tokens
@@ -25,6 +25,7 @@ from hmac import compare_digest
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
+from laps_relay.telemetry.sampler import AuthCounters
 from laps_sdk.edge.authorization import Action, Decision
 from laps_sdk.tokens import (
     TOKEN_TYPE_CAT,
@@ -42,13 +43,13 @@ from laps_sdk.tokens import (
     load_keys,
 )
 from laps_wire.moqt.codepoints import RequestErrorCode
-from laps_wire.moqt.session.tokens import AuthToken
+from laps_wire.moqt.session import AuthToken
 from laps_wire.names import Namespace
 
-__all__ = ["AuthCounters", "AuthSettings", "TokenAuthorizer", "read_keys"]
+__all__ = ["AuthSettings", "TokenAuthorizer", "read_keys"]
 
-GUEST_TOKEN: Final = 0x4C41_5053
-"""Token type of guests; clients may say it, but do not know the value."""
+PEER_TOKEN: Final = 0x4C41_5053
+"""Token type of foreign peers; clients may send it, but do not know the value."""
 _ALLOWED: Final = Decision(allowed=True)
 _T = TypeVar("_T")
 
@@ -62,7 +63,7 @@ class AuthSettings:
     expected: Expectations = field(default_factory=Expectations)
     anonymous: tuple[Scope, ...] = ()
     """What needs no token."""
-    guests: tuple[Scope, ...] = ()
+    foreign_peers: tuple[Scope, ...] = ()
     """What Stubs and C++ relays may do for their clients."""
     token_types: frozenset[int] = frozenset({TOKEN_TYPE_CAT})
     """MoQT token types that are read as CAT; others are passed over."""
@@ -72,17 +73,6 @@ class AuthSettings:
     """Tokens of one request that are looked at."""
     cached_tokens: int = 4096
     cached_forgeries: int = 1024
-
-
-class AuthCounters(NamedTuple):
-    """What was decided since the start."""
-
-    allowed: int
-    denied: int
-    signatures: int
-    """Checked; what they said of other tokens was remembered."""
-    cached: int
-    """Tokens in the cache now."""
 
 
 class _Failure(NamedTuple):
@@ -111,15 +101,15 @@ class TokenAuthorizer:
         "_settings",
         "_signatures",
         "_wall",
-        "guest",
+        "peer_token",
     )
 
     def __init__(
         self, settings: AuthSettings | None = None, *, wall: Callable[[], float] = time.time
     ) -> None:
         self._wall = wall
-        self.guest = AuthToken(GUEST_TOKEN, secrets.token_bytes(32))
-        """What the SETUP of a guest's session carries; it never leaves this process."""
+        self.peer_token = AuthToken(PEER_TOKEN, secrets.token_bytes(32))
+        """What the SETUP of a foreign peer's session carries; it never leaves this process."""
         self._allowed = self._denied = self._signatures = 0
         self._good: OrderedDict[bytes, Genuine] = OrderedDict()
         self._forged: OrderedDict[bytes, _Failure] = OrderedDict()
@@ -173,8 +163,8 @@ class TokenAuthorizer:
     ) -> Decision:
         settings = self._settings
         fields = None if namespace is None else namespace.fields
-        if self._is_guest(tokens):
-            return self._as_guest(action, fields, name)
+        if self._is_foreign_peer(tokens):
+            return self._as_foreign_peer(action, fields, name)
         readable = [token.value for token in tokens if token.type in settings.token_types]
         if len(readable) > settings.max_tokens:
             return _denied(f"{len(readable)} tokens, at most {settings.max_tokens} are looked at")
@@ -201,18 +191,19 @@ class TokenAuthorizer:
             return _denied("no token of a type that this relay reads")
         return _denied("this needs a token")
 
-    def _is_guest(self, tokens: Sequence[AuthToken]) -> bool:
+    def _is_foreign_peer(self, tokens: Sequence[AuthToken]) -> bool:
         return any(
-            token.type == GUEST_TOKEN and compare_digest(token.value, self.guest.value)
+            token.type == PEER_TOKEN and compare_digest(token.value, self.peer_token.value)
             for token in tokens
         )
 
-    def _as_guest(
+    def _as_foreign_peer(
         self, action: Action, fields: tuple[bytes, ...] | None, name: bytes | None
     ) -> Decision:
         settings = self._settings
         if action is Action.CLIENT_SETUP or any(
-            scope.allows(action, fields, name) for scope in (*settings.guests, *settings.anonymous)
+            scope.allows(action, fields, name)
+            for scope in (*settings.foreign_peers, *settings.anonymous)
         ):
             return _ALLOWED
         return _denied(f"auth.guests does not allow {action.name} here to a Stub")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from laps_relay.config import RelayConfig
-from laps_relay.server.kept import keep, recall
+from laps_relay.server.state_file import read_state, write_state
 from laps_wire.nodeid import NodeId
 
 __all__ = ["INTERVAL", "KeyKeeper", "KeyMemory", "key_memory"]
@@ -41,7 +41,7 @@ class KeyMemory:
 
     def load(self) -> dict[NodeId, bytes]:
         """What was kept; ``StartError`` if that is not what we wrote."""
-        return recall(
+        return read_state(
             self.path,
             lambda node, key: (NodeId.parse(node), _fingerprint(key)),
             "is not a record of keys: remove it, and whoever comes first with a node ID holds it"
@@ -51,7 +51,7 @@ class KeyMemory:
     def save(self, keys: Mapping[NodeId, bytes]) -> str | None:
         """Keep it, all or nothing; why that was not possible."""
         plain = {str(node): key.hex() for node, key in keys.items()}
-        return keep(self.path, json.dumps(plain))
+        return write_state(self.path, json.dumps(plain))
 
 
 def _fingerprint(text: str) -> bytes:
@@ -95,10 +95,10 @@ class KeyKeeper:
 
     def look(self, now: float) -> None:
         """Keep what is new, unless something was kept just now; to be called once a second."""
-        if self._memory is not None and now >= self._next and self.keep():
+        if self._memory is not None and now >= self._next and self.write():
             self._next = now + INTERVAL
 
-    def keep(self) -> bool:
+    def write(self) -> bool:
         """Keep what is new at once; whether that was anything."""
         if self._memory is None:
             return False

@@ -46,7 +46,7 @@ def auth_settings(config: RelayConfig) -> AuthSettings:
             require_expiry=auth.require_expiry,
         ),
         anonymous=tuple(parse_scope(text) for text in auth.anonymous),
-        guests=tuple(parse_scope(text) for text in auth.guests),
+        foreign_peers=tuple(parse_scope(text) for text in auth.guests),
         token_types=frozenset(auth.token_types),
         setup_required=auth.setup_required,
         max_tokens=auth.max_tokens,

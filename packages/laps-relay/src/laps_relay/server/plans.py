@@ -9,24 +9,30 @@
 
 A plan is a preference (ADR 0012). What is checked here is whether it is worth loading; whether a
 way may be taken is asked of policy at every decision, plan or not.
+
+A relay stores which plans it has followed, so that an old one cannot come back after a restart. It
+is a file for each node in the state directory, which relays of one machine may share::
+
+    {"world": {"version": 7, "plan": "SHA-256 of its text while it is followed, or empty"}}
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
-from laps_relay.admin.network_api import PlanState
+from laps_relay.admin.views import PlanState
 from laps_relay.network.settings import NO_PLAN, Plan
 from laps_relay.server.parts import StartError
-from laps_relay.server.plan_memory import Followed, PlanMemory
+from laps_relay.server.state_file import read_state, write_state
 from laps_wire.nodeid import NodeId
 from laps_wire.plan import (
     ClassRule,
@@ -41,7 +47,7 @@ from laps_wire.plan import (
 from laps_wire.plan import Plan as PlanDocument
 from laps_wire.telemetry import PolicyApplied, safe_text
 
-__all__ = ["CHECK_INTERVAL", "PlanKeeper", "PlanKeys", "read_plan_keys"]
+__all__ = ["CHECK_INTERVAL", "Followed", "PlanKeeper", "PlanKeys", "PlanMemory", "read_plan_keys"]
 
 CHECK_INTERVAL: Final = 5.0
 """Seconds between two looks at whether the Vias of the plan in force are there."""
@@ -49,7 +55,6 @@ _AHEAD_US: Final = 300_000_000
 """How far the maker's clock may be ahead of ours."""
 _SERIES: Final = 64
 """Series of plans whose versions are remembered."""
-_NEVER: Final = Followed(0, "")
 
 PlanKeys = Mapping[str, Ed25519PublicKey]
 """Key id to key."""
@@ -69,6 +74,45 @@ def read_plan_keys(files: Iterable[Path]) -> PlanKeys:
             raise StartError(f"plan.keys: {file} holds no Ed25519 key")
         keys[key_id(key.public_bytes(Encoding.Raw, PublicFormat.Raw))] = key
     return keys
+
+
+class Followed(NamedTuple):
+    """The newest plan of a series that was followed."""
+
+    version: int
+    digest: str
+    """Of the plan, while it is in force; empty once it was dropped or has expired."""
+
+
+_NEVER: Final = Followed(0, "")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanMemory:
+    """A file that is read once and replaced as a whole."""
+
+    path: Path
+
+    @classmethod
+    def of(cls, state_dir: Path, node: NodeId) -> PlanMemory:
+        """That of a node."""
+        return cls(state_dir / f"plans-{int(node):016x}.json")
+
+    def load(self) -> dict[str, Followed]:
+        """What was kept; ``StartError`` if that is not what we wrote."""
+        return read_state(
+            self.path,
+            lambda name, row: (name, Followed(int(row["version"]), str(row["plan"]))),
+            "is not a record of plans: remove it, and a plan that is older than the one that was"
+            " followed may be taken until it expires",
+        )
+
+    def save(self, followed: Mapping[str, Followed]) -> str | None:
+        """Keep it, all or nothing; why that was not possible."""
+        plain = {
+            name: {"version": row.version, "plan": row.digest} for name, row in followed.items()
+        }
+        return write_state(self.path, json.dumps(plain))
 
 
 class PlanTarget(Protocol):

@@ -9,20 +9,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import time
 from collections.abc import Callable
 from importlib.metadata import version
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
-from laps_relay.admin.relay_view import EdgeView
-from laps_relay.admin.server import AdminServer
 from laps_relay.config import Loaded, RelayConfig, compare, mapping
-from laps_relay.server.admin_part import start_admin
 from laps_relay.server.auth import TokenAuthorizer
 from laps_relay.server.certificates import Certificate, obtain
-from laps_relay.server.leaving import Leaving
-from laps_relay.server.membership import key_ring, name_hasher, node_id_of, same_member
+from laps_relay.server.client_drain import ClientDrain
+from laps_relay.server.edge_view import EdgeView
+from laps_relay.server.identity import key_ring, name_hasher, node_id_of, same_member
+from laps_relay.server.member import MemberHooks, NetworkMember
+from laps_relay.server.monitor import RelayMonitor
 from laps_relay.server.parts import (
     StartError,
     admin_token,
@@ -32,7 +34,6 @@ from laps_relay.server.parts import (
     telemetry_writer,
 )
 from laps_relay.server.plans import read_plan_keys
-from laps_relay.server.watching import Watching
 from laps_relay.telemetry.logs import Logger, set_level
 from laps_relay.telemetry.metrics import Metrics
 from laps_relay.telemetry.mlog import MlogWriter, TracedRelay
@@ -49,8 +50,7 @@ from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 
 if TYPE_CHECKING:
-    from laps_relay.server.network_part import NetworkPart
-    from laps_relay.server.stub_part import StubPart
+    from laps_relay.admin.server import AdminServer
 
 __all__ = ["RelayApp"]
 
@@ -109,17 +109,24 @@ class RelayApp:
         self._desk = PlaybackReports(mapping.report_limits(config))
         self._relay = self._make_edge(config)
         self.server = EdgeServer(server_config(config, self.certificate), self._relay, self._plane)
+        self.network: NetworkMember | None = None
+        self.client_drain = ClientDrain(
+            self.server,
+            lambda: self.network,
+            logger,
+            lambda: self.loaded.config.listen.drain_timeout,
+        )
         self.view = EdgeView(
             self.server,
+            self.client_drain,
             self.authorizer,
             self.metrics,
             loaded,
             version=VERSION,
-            before_metrics=lambda: self._watching.sample(telemetry=False),
+            before_metrics=lambda: self._monitor.sample(telemetry=False),
         )
         self._happened: list[RelayEvent] = []
-        self.network: NetworkPart | StubPart | None = None
-        self._watching = Watching(
+        self._monitor = RelayMonitor(
             logger,
             names,
             self.metrics,
@@ -129,13 +136,8 @@ class RelayApp:
             view=self.view,
             network=lambda: self.network,
         )
-        self._watching.record(self._relay, self._plane, observe.delivery_sample, self._desk)
+        self._monitor.record(self._relay, self._plane, observe.delivery_sample, self._desk)
         self.server.joined = self._joined
-        self._leaving = Leaving(self.server, self.view, lambda: self.network, logger)
-        self.view.places = self._leaving.places
-        self.view.tell_peers = self._leaving.tell_peers
-        self.view.keep_peers = self._leaving.keep_peers
-        self.view.patience = self._leaving.patience
         self._enter(config)
 
     def _enter(self, config: RelayConfig) -> None:
@@ -149,9 +151,9 @@ class RelayApp:
         else:
             self.network = self._make_network(config, self._keys)
         self.view.node_id = str(self.network.relay.node_id)
-        self._watching.attend(self.network)
+        self._monitor.attend(self.network)
 
-    def _make_stub(self, config: RelayConfig, keys: PeerKeyRing) -> StubPart:
+    def _make_stub(self, config: RelayConfig, keys: PeerKeyRing) -> NetworkMember:
         """The part of a Stub; it needs nothing of the network's core."""
         from laps_relay.server.stub_part import StubPart  # noqa: PLC0415 - by type
 
@@ -163,13 +165,11 @@ class RelayApp:
             self._relay,
             self._plane,
             version=VERSION,
-            observe=self._watching.network_turn,
-            applied=self._watching.plan_applied,
-            forgets=self._forgets_keys,
+            hooks=self._hooks(),
             hidden=self._hidden,
         )
 
-    def _make_network(self, config: RelayConfig, keys: PeerKeyRing) -> NetworkPart:
+    def _make_network(self, config: RelayConfig, keys: PeerKeyRing) -> NetworkMember:
         """The part of every other relay; a Stub's process does not import its core."""
         from laps_relay.server.network_part import NetworkPart  # noqa: PLC0415 - by type
 
@@ -178,16 +178,21 @@ class RelayApp:
             keys,
             self.certificate,
             version=VERSION,
-            observe=self._watching.network_turn,
-            applied=self._watching.plan_applied,
-            forgets=self._forgets_keys,
+            hooks=self._hooks(),
             hidden=self._hidden,
         )
         if config.network.takes_clients:
-            network.join(self.server, self._relay, self._plane, self.authorizer.guest)
+            network.join(self.server, self._relay, self._plane, self.authorizer.peer_token)
         return network
 
-    def _forgets_keys(self, reason: str) -> None:
+    def _hooks(self) -> MemberHooks:
+        return MemberHooks(
+            observe=self._monitor.network_turn,
+            applied=self._monitor.plan_applied,
+            unsaved_keys=self._warn_unsaved_keys,
+        )
+
+    def _warn_unsaved_keys(self, reason: str) -> None:
         self.logger.warning(
             "keys of other nodes are not kept: after a restart whoever comes first has a node id",
             reason=reason,
@@ -221,7 +226,7 @@ class RelayApp:
         """Bind everything; :class:`StartError` says what is in the way."""
         config = self.loaded.config
         try:
-            self._watching.start()
+            self._monitor.start()
         except OSError as error:
             directory = config.observe.telemetry_dir
             raise StartError(
@@ -256,9 +261,39 @@ class RelayApp:
     async def _start_servers(self, config: RelayConfig) -> None:
         self.server.attach()
         await self._start_quic(config)
-        self._admin = await start_admin(
-            config, self.view, lambda: self.network, self._admin_socket, version=VERSION
+        if config.admin.enabled:
+            self._admin = await self._start_admin(config)
+
+    async def _start_admin(self, config: RelayConfig) -> AdminServer:
+        """Bind the admin and let it answer. A relay without an admin does not import it."""
+        from laps_relay.admin.app import make_app  # noqa: PLC0415 - only if it is enabled
+        from laps_relay.admin.live import LiveFeed  # noqa: PLC0415
+        from laps_relay.admin.server import AdminServer  # noqa: PLC0415
+
+        admin, sock = config.admin, self._admin_socket
+        token = admin_token(config)
+        if token is None and sock is not None:
+            _check_loopback(sock)
+        feed = LiveFeed(self.view)
+        app = make_app(
+            self.view,
+            token=token,
+            page_limit=admin.page_limit,
+            version=VERSION,
+            feed=feed,
+            network=lambda: self.network,
         )
+        server = AdminServer(app, admin.host, admin.port, feed=feed, sock=sock)
+        try:
+            await server.start()
+        except OSError as error:
+            raise StartError(
+                f"cannot listen on {admin.host} port {admin.port}/tcp for the admin:"
+                # Some texts of the library repeat the address.
+                f" {os.strerror(error.errno) if error.errno else error}; choose another one with"
+                " --admin-port"
+            ) from None
+        return server
 
     async def _start_quic(self, config: RelayConfig) -> None:
         """Peers first: the bridge must stand before clients come."""
@@ -267,17 +302,17 @@ class RelayApp:
                 await self.network.start(_copy(self._peer_socket))
             except (OSError, TransportError) as error:
                 raise StartError(f"{error}; choose another one with --peer-port") from None
-            if self.network.untold:
+            if self.network.lacks_contact:
                 self.logger.warning(
                     "other relays are not told how to reach this one",
                     listens=self.network.contact,
                     advice="set network.contacts to host:port as others see it, or network.host",
                 )
             self._show_proof(self.network)
-            if self.network.forgetful is not None:
+            if self.network.epoch_fault is not None:
                 self.logger.warning(
                     "the boot epoch is not kept: a restart after the clock went back is refused",
-                    reason=self.network.forgetful,
+                    reason=self.network.epoch_fault,
                     advice="set state_dir",
                 )
         try:
@@ -288,13 +323,13 @@ class RelayApp:
         except ImportError:
             raise StartError(
                 f"transport {config.listen.transport} is not installed:"
-                " pip install 'laps-relay[turbo]'"
+                ' pip install -e "packages/laps-relay[turbo]"'
             ) from None
         if self.network is not None and self.server.running:
             everywhere = self.server.address[0] in ("0.0.0.0", "::")  # noqa: S104 - compared
             self.network.takes_clients("" if everywhere else self.url)
 
-    def _show_proof(self, network: NetworkPart | StubPart) -> None:
+    def _show_proof(self, network: NetworkMember) -> None:
         """Say so if other relays will not believe who we are: else only they would."""
         is_stub = network.relay_type is RelayType.STUB  # which has no node id for others
         node = NodeId(0) if is_stub else network.node_id
@@ -319,13 +354,13 @@ class RelayApp:
     def request_stop(self) -> None:
         """End :meth:`run`; a second time: wait for nobody."""
         if self._stopping.is_set():
-            self._leaving.hurry()
+            self.client_drain.hurry()
         self._stopping.set()
 
     async def stop(self, *, drain: bool = False) -> None:
         """Close everything; with ``drain`` sessions get GOAWAY and time to leave."""
         if drain and self.view.taking_clients:
-            await self._leaving.drain(self.loaded.config.listen.drain_timeout)
+            await self.client_drain.finish(self.loaded.config.listen.drain_timeout)
         self.view.taking_clients = False
         tasks = [*self._tasks, *([self._changing] if self._changing is not None else [])]
         for task in tasks:
@@ -336,15 +371,15 @@ class RelayApp:
         await self.server.stop()
         if self.network is not None:
             await self.network.stop()
-            self._watching.left()
-        self._watching.record_last()
+            self._monitor.left()
+        self._monitor.record_last()
         for sock in (self._quic_socket, self._peer_socket):
             if sock is not None:
                 sock.close()
         if self._admin is not None:
             await self._admin.stop()
             self._admin = None
-        await self._watching.stop()
+        await self._monitor.stop()
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
@@ -383,7 +418,7 @@ class RelayApp:
         self._plane.set_cache_limits(now, mapping.cache_limits(config))
         self._relay.reauthorize(now)
         self.server.settle()
-        if self.network is not None and policy is not None:
+        if self.network is not None:
             self.network.set_policy(policy, file)
             self.network.trust_plans(plan_keys)
             self.network.load_plan(config.plan.file)
@@ -410,13 +445,13 @@ class RelayApp:
         config = self.loaded.config
         kind = config.network.type
         self.logger.info("changing the type", old=old.network.type, new=kind)
-        await self._leaving.drain(config.listen.drain_timeout)
+        await self.client_drain.finish(config.listen.drain_timeout)
         await self.server.stop()
         network = self.network
         if network is not None:
             config = same_member(config, network.node_id, network.server.address[1])
             await network.stop()
-        self._watching.record_last()
+        self._monitor.record_last()
         try:
             self._relay.resume()
             self._enter(config)
@@ -425,8 +460,8 @@ class RelayApp:
             self._failure = error
             self.request_stop()
             return
-        self.view.draining = self.view.ending = False
-        self._watching.type_changed(old.network.type, kind)
+        self.client_drain.reset()
+        self._monitor.type_changed(old.network.type, kind)
 
     def _reload_certificate(self, certificate: Certificate) -> bool:
         if certificate.tls != self.certificate.tls:
@@ -464,16 +499,16 @@ class RelayApp:
             self.network.joined(now, events)
 
     def _turn(self, now: float) -> None:
-        self._leaving.turned()
+        self.client_drain.turned()
         events, self._happened = [*self._happened, *self._relay.poll_events()], []
         if events:
-            self._watching.turn(now, events)
+            self._monitor.turn(now, events)
 
     async def _sample_for_ever(self) -> None:
         while True:
             interval = self.loaded.config.observe.sample_interval
             await asyncio.sleep(interval)
-            await self._watching.beat(interval)
+            await self._monitor.beat(interval)
 
     async def _renew_for_ever(self) -> None:
         """Development certificates live for days; a relay may run for months."""
@@ -494,3 +529,13 @@ class RelayApp:
 def _copy(sock: socket.socket | None) -> socket.socket | None:
     """Endpoints close their sockets; one that was given to us must serve again."""
     return None if sock is None else sock.dup()
+
+
+def _check_loopback(sock: socket.socket) -> None:
+    """Raise :class:`StartError` if a socket that was handed over is not on loopback."""
+    host = str(sock.getsockname()[0])
+    if not ip_address(host).is_loopback:
+        raise StartError(
+            f"the admin's socket was opened on {host}, which is not loopback, so a token is"
+            " needed: set admin.token_file"
+        )

@@ -17,7 +17,7 @@ from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 
-__all__ = ["Flow", "RelayCore", "SetOut", "SimStub", "Tables"]
+__all__ = ["FibRow", "RelayCore", "SetOut", "SimStub", "Tables"]
 
 
 class SimStub(StubRelay):
@@ -51,7 +51,7 @@ class SetOut(NamedTuple):
     targets: frozenset[NodeId]
 
 
-class Flow(NamedTuple):
+class FibRow(NamedTuple):
     """One FIB entry, with the sets behind it."""
 
     peer: NodeId | None
@@ -79,10 +79,10 @@ class Tables(Protocol):
     def metric(self, node: NodeId) -> tuple[int, int] | None:
         """Hops and cost of the best way."""
 
-    def ways(self, node: NodeId) -> Sequence[tuple[NodeId, Sequence[NodeId]]]:
+    def paths(self, node: NodeId) -> Sequence[tuple[NodeId, Sequence[NodeId]]]:
         """What peers tell of a node, the best first: (peer, relays that data passes, the node)."""
 
-    def told(self) -> Sequence[tuple[NodeId, NodeId, Sequence[NodeId]]]:
+    def adj_out(self) -> Sequence[tuple[NodeId, NodeId, Sequence[NodeId]]]:
         """What peers were told: (peer, node, relays on the way)."""
 
     def mentioned(self) -> AbstractSet[NodeId]:
@@ -100,7 +100,7 @@ class Tables(Protocol):
     def controlled(self) -> bool:
         """Whether every peer with a session has one for control."""
 
-    def flows(self) -> Sequence[Flow]:
+    def fib(self) -> Sequence[FibRow]:
         """The FIB."""
 
     def targets(self, connection: int, sns_id: int) -> frozenset[NodeId] | None:

@@ -17,7 +17,7 @@ class Figures:
     seeds: int = 0
     breaks: int = 0
     relays: int = 0
-    deeds: int = 0
+    actions: int = 0
     faults: int = 0
     published: int = 0
     deliveries: int = 0
@@ -47,7 +47,7 @@ class Figures:
         """One more run."""
         self.seeds += 1
         self.breaks += not outcome.ok
-        for name in ("relays", "deeds", "faults", "published", "deliveries", "crossings", "lost",
+        for name in ("relays", "actions", "faults", "published", "deliveries", "crossings", "lost",
                      "undrained", "loops", "checks", "events", "virtual", "cpu", "changes",
                      "proven", "prompt", "late"):  # fmt: skip
             setattr(self, name, getattr(self, name) + getattr(outcome, name))
@@ -92,7 +92,7 @@ class Figures:
             ("seeds", f"{self.seeds:,}"),
             ("breaks", f"{self.breaks:,}"),
             ("relays", f"{self.relays:,}"),
-            ("deeds, faults among them", f"{self.deeds:,}, {self.faults:,}"),
+            ("actions, faults among them", f"{self.actions:,}, {self.faults:,}"),
             ("objects published, delivered", f"{self.published:,}, {self.deliveries:,}"),
             ("streams and datagrams over links", f"{self.crossings:,}"),
             ("objects lost in faults", f"{self.lost:,}"),

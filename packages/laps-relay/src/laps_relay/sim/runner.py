@@ -66,7 +66,7 @@ class Outcome:
     virtual: float = 0.0
     cpu: float = 0.0
     events: int = 0
-    deeds: int = 0
+    actions: int = 0
     faults: int = 0
     published: int = 0
     deliveries: int = 0
@@ -215,7 +215,7 @@ class Run:
             virtual=world.clock.now,
             cpu=cpu,
             events=world.clock.events,
-            deeds=self.actions.done,
+            actions=self.actions.done,
             faults=made.faults,
             published=world.ledger.published,
             deliveries=world.ledger.deliveries,

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from laps_relay.server.auth import AuthCounters
 from laps_relay.telemetry.metrics import Metrics
 from laps_relay.telemetry.telemetry import TelemetryCounters, TelemetryWriter
 from laps_sdk.edge.events import SessionRow, TrackRow
@@ -18,7 +17,18 @@ from laps_sdk.forwarding.interfaces import TrackCounters
 from laps_sdk.quic.base import ConnectionStats
 from laps_wire.telemetry import QuicSample
 
-__all__ = ["Sample", "Sampler", "quic_sample"]
+__all__ = ["AuthCounters", "Sample", "Sampler", "quic_sample"]
+
+
+class AuthCounters(NamedTuple):
+    """What the authorizer has decided since the start."""
+
+    allowed: int
+    denied: int
+    signatures: int
+    """Signatures that were checked; those of cached tokens are not checked again."""
+    cached: int
+    """Tokens in the cache now."""
 
 
 class Sample(NamedTuple):

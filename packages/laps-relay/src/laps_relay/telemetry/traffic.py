@@ -22,11 +22,12 @@ from typing import Final, TypeAlias
 from laps_relay.peer_forwarding.forwarding import LOCAL
 from laps_relay.peer_forwarding.traffic import Arrival, Departure
 from laps_relay.telemetry.network_records import hash_text
+from laps_sdk.forwarding.samples import Sample
 from laps_sdk.forwarding.traffic import TrackTraffic
 from laps_wire.names import FullTrackName
-from laps_wire.telemetry import HopStat, MsHistogram
+from laps_wire.telemetry import DeliverySample, HopStat, MsHistogram
 
-__all__ = ["NodeOf", "Way", "Ways"]
+__all__ = ["NodeOf", "Way", "Ways", "delivery"]
 
 Way: TypeAlias = tuple[str, str | None, str | None]
 """Track, node that it came from, node that it went to."""
@@ -48,7 +49,7 @@ class _Track:
         """Units, bytes and drops by source and peer."""
         self.clients = [0, 0, 0]
         self.groups: tuple[int | None, int | None] = None, None
-        self.guests: list[tuple[str, int, int]] = []
+        self.foreign: list[tuple[str, int, int]] = []
         self.weight: dict[str | None, int] = {}
         """Payload that sources brought for clients."""
         self.network = 0
@@ -77,10 +78,10 @@ class Ways:
         *,
         text: Callable[[FullTrackName], str],
         peer: NodeOf,
-        guest: NodeOf,
+        foreign: NodeOf,
         waits: Mapping[Way, Sequence[float]] = MappingProxyType({}),
     ) -> Iterator[HopStat]:
-        """``peer`` names the node of a peer's session, ``guest`` that of a session of the Edge.
+        """``peer`` names the node of a peer's session, ``foreign`` that of a session of the Edge.
 
         ``waits`` are the milliseconds that objects waited, of those that were timed.
         """
@@ -98,13 +99,13 @@ class Ways:
                 for index, value in enumerate(gone[3:]):
                     sums[index] += value
         for traffic in tracks:
-            self._clients(found.setdefault(text(traffic.name), _Track()), traffic, guest)
+            self._clients(found.setdefault(text(traffic.name), _Track()), traffic, foreign)
         for name, track in found.items():
             for row in self._records(window_ms, name, track):
                 waited = waits.get((name, row.in_peer, row.out_peer))
                 yield replace(row, queue_ms=MsHistogram.of(waited)) if waited else row
 
-    def _clients(self, track: _Track, traffic: TrackTraffic, guest: NodeOf) -> None:
+    def _clients(self, track: _Track, traffic: TrackTraffic, foreign: NodeOf) -> None:
         for index, value in enumerate((traffic.objects_out, traffic.bytes_out, traffic.dropped)):
             track.clients[index] += value
         track.groups = _fits(traffic.first_group), _fits(traffic.last_group)
@@ -112,7 +113,7 @@ class Ways:
             track.came[None] = track.came.get(None, 0) + traffic.bytes_in
             track.weight[None] = track.came[None]
         for link in traffic.links:
-            node = guest(link.session)
+            node = foreign(link.session)
             if node is None:
                 track.network += link.bytes_in
                 continue
@@ -120,13 +121,13 @@ class Ways:
                 track.came[node] = track.came.get(node, 0) + link.bytes_in
                 track.weight[node] = link.bytes_in
             if link.bytes_out:
-                track.guests.append((node, link.objects_out, link.bytes_out))
+                track.foreign.append((node, link.objects_out, link.bytes_out))
 
     def _records(self, window_ms: int, name: str, track: _Track) -> Iterator[HopStat]:
         main = track.main(self._main.get(name))
         if len(self._main) < _MOST or name in self._main:
             self._main[name] = main
-        for node, objects, size in track.guests:
+        for node, objects, size in track.foreign:
             sums = track.ways.setdefault((main, node), [0, 0, 0])
             sums[0] += objects
             sums[1] += size
@@ -156,3 +157,44 @@ class Ways:
 
 def _fits(group: int | None) -> int | None:
     return None if group is None or group > _LONG_MAX else group
+
+
+def delivery(
+    sample: Sample,
+    one_in: int,
+    zero: float,
+    *,
+    peer: NodeOf,
+    foreign: NodeOf,
+) -> DeliverySample | None:
+    """The record; ``zero`` is the time of day at which the clock of the planes stood at 0.
+
+    None for what the other plane tells: the session of the network at its own Edge is no way out;
+    and for a peer that is not known any more.
+    """
+    in_peer = out_peer = None
+    if sample.source is not None:
+        in_peer = peer(sample.source)
+        if in_peer is None:
+            return None
+    elif sample.client is not None:
+        in_peer = foreign(sample.client)
+    if sample.target is not None:
+        out_peer = peer(sample.target)
+        if out_peer is None:
+            return None
+    elif sample.viewer is not None:
+        out_peer = foreign(sample.viewer)
+        if out_peer is None:
+            return None
+    return DeliverySample(
+        track=hash_text(sample.key),
+        one_in=one_in,
+        in_us=int((zero + sample.came) * 1e6),
+        out_us=int((zero + sample.sent) * 1e6),
+        size_bytes=sample.size,
+        group_id=sample.group_id if sample.group_id <= _LONG_MAX else None,
+        object_id=sample.object_id if sample.object_id <= _LONG_MAX else None,
+        in_peer=in_peer,
+        out_peer=out_peer,
+    )

@@ -130,7 +130,9 @@ async def _resolve(address: RelayAddress, options: ConnectOptions) -> list[Addre
     try:
         found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_DGRAM)
     except OSError as error:
-        raise ConnectError(f"{address}: the host has no address: {error}") from error
+        raise ConnectError(
+            f"{address}: the host has no address: {error.strerror or error}"
+        ) from error
     targets = dict.fromkeys((str(info[4][0]), address.port) for info in found)
     return list(targets)
 

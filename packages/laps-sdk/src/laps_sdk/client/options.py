@@ -44,7 +44,7 @@ class Backoff:
     def __post_init__(self) -> None:
         if not (0 < self.first <= self.cap and self.factor >= 1 and 0 <= self.spread <= 1):
             raise ValueError(
-                f"{self}: wants 0 < first <= cap, factor >= 1 and a spread from 0 to 1"
+                f"{self}: must have 0 < first <= cap, factor >= 1 and a spread from 0 to 1"
             )
 
     def delay(self, attempt: int, jitter: float) -> float:
@@ -77,7 +77,7 @@ def parse_pin(text: str) -> bytes:
         pin = b""
     if len(pin) != 32:
         raise EncodeError(
-            f"pin {text!r}: wants the 64 hex digits that 'laps-relay dev-cert' prints"
+            f"pin {text!r}: must be the 64 hex digits that 'laps-relay dev-cert' prints"
         )
     return pin
 
@@ -106,15 +106,15 @@ class ConnectOptions:
         unknown = [draft for draft in self.drafts if draft not in DRAFTS]
         if unknown or not self.drafts:
             spoken = ", ".join(DRAFTS)
-            raise EncodeError(f"drafts {self.drafts!r}: wants one or more of {spoken}")
+            raise EncodeError(f"drafts {self.drafts!r}: must be one or more of {spoken}")
         if self.insecure and (self.ca_file or self.pin):
-            raise EncodeError("insecure takes any certificate: leave ca_file and pin out")
+            raise EncodeError("insecure accepts any certificate: omit ca_file and pin")
         if self.timeout <= 0:
-            raise EncodeError(f"timeout {self.timeout}: wants seconds above 0")
+            raise EncodeError(f"timeout {self.timeout}: must be more than 0 seconds")
         if self.pin is not None:
             parse_pin(self.pin)
         if self.top_n is not None and self.top_n < 1:
-            raise EncodeError(f"top_n {self.top_n}: wants 1 or more tracks")
+            raise EncodeError(f"top_n {self.top_n}: must be 1 or more")
 
     def token_value(self) -> bytes | None:
         """The token to present now, as bytes; a CAT as text is its base64url form."""

@@ -230,7 +230,7 @@ class Session:
         error.
         """
         if interval < 1:
-            raise EncodeError(f"interval {interval}: wants seconds, 1 or more")
+            raise EncodeError(f"interval {interval}: must be 1 second or more")
         told = Playback(uuid.uuid4().hex if playback is None else playback, content)
         name = FullTrackName(to_namespace(namespace), told.session.encode())
         publish = functools.partial(

@@ -12,7 +12,7 @@
 
 A Stub has no node base, no floods, no subscriber node sets and no steering: each parent does all of
 that for it. Every public method does what it says and lets everything settle. The relay reads no
-clock and does no I/O. It has the methods of :class:`~laps_sdk.peering.shell.PeerRelay`.
+clock and does no I/O. It has the methods of :class:`~laps_sdk.peering.port.PeerRelay`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import Final
 
 from laps_sdk.forwarding.interfaces import OutStream, PeerEgress
-from laps_sdk.peering.dialler import Contact, Dialler, DialRow, RandomSource
+from laps_sdk.peering.dialler import Contact, Dialler, DialRow
 from laps_sdk.peering.events import (
     Dial,
     NodeIdConflict,
@@ -34,8 +34,7 @@ from laps_sdk.peering.events import (
     PeerRefused,
     PeerUp,
 )
-from laps_sdk.peering.foreign_peers import ForeignPeerWire
-from laps_sdk.peering.links import Chunk, Link, Links, PreHandshakeData
+from laps_sdk.peering.links import Chunk, ForeignPeerWire, Link, Links, PreHandshakeData
 from laps_sdk.peering.peers import Peers
 from laps_sdk.peering.reports import (
     FAULTS,
@@ -107,7 +106,7 @@ class StubRelay:
         hasher: KeyedHasher,
         authenticator: PeerAuthenticator,
         challenge: Callable[[], bytes],
-        random: RandomSource,
+        random: Callable[[], float],
         may_peer: PeerFilter,
         implementation: str = "",
         known_keys: Mapping[NodeId, bytes] | None = None,

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, KeysView
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from laps_sdk.peering.sending import ResponseReplay, send_split
+from laps_sdk.peering.links import ResponseReplay, send_split
 from laps_sdk.upstream.bodies import bounded, bounded_reason, read_subscribe
 from laps_wire.errors import ProtocolViolation, StateError
 from laps_wire.hashing import KeyedHasher

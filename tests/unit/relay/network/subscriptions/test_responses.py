@@ -10,7 +10,6 @@ from laps_relay.network.subscriptions.responses import (
     ResponseLoopFilter,
     return_session,
 )
-from laps_sdk.peering.sending import MAX_RECENT, ResponseReplay
 from laps_sdk.upstream.bodies import body_for
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Stamp, SubscribeCode, SubscribeResponse
@@ -32,42 +31,6 @@ def test_a_response_goes_back_where_the_subscribe_came_from() -> None:
     assert return_session(table, 3, response(4)) is None
     assert return_session(table, 3, response(6)) is None
     assert return_session(table, 3, response(5, source=2)) is None
-
-
-def test_responses_of_the_last_hold_time_are_sent_again() -> None:
-    recent = ResponseReplay(15.0)
-    assert recent.again(0.0, 1) == []
-    recent.sent(0.0, 1, response(1))
-    recent.sent(10.0, 1, response(2, source=2))
-    recent.sent(10.0, 2, response(3))
-    assert recent.again(15.0, 1) == [response(1), response(2, source=2)]
-    assert recent.again(16.0, 1) == [response(2, source=2)]
-    recent.forget(1)
-    recent.forget(1)
-    assert recent.again(16.0, 1) == []
-    assert recent.again(16.0, 2) == [response(3)]
-    assert recent.again(26.0, 2) == []
-
-
-def test_the_last_that_a_relay_said_counts() -> None:
-    recent = ResponseReplay(15.0)
-    yes, no = response(1), replace(response(1), code=1, reason="over")
-    recent.sent(0.0, 1, yes)
-    recent.sent(1.0, 1, response(2, source=2))
-    recent.sent(2.0, 1, no)
-    assert recent.again(3.0, 1) == [response(2, source=2), no]
-    other = replace(yes, responder=NodeId(4))
-    recent.sent(3.0, 1, other)
-    assert recent.again(3.0, 1) == [response(2, source=2), no, other]
-
-
-def test_without_a_hold_time_everything_is_recent_but_not_without_end() -> None:
-    recent = ResponseReplay(0.0)
-    for number in range(MAX_RECENT + 10):
-        recent.sent(float(number), 1, response(source=number))
-    kept = recent.again(1e9, 1)
-    assert len(kept) == MAX_RECENT
-    assert kept[0] == response(source=10)
 
 
 YES = SubscribeResponse(NodeId(1), 7, Stamp(1, 1), NodeId(2), SubscribeCode.ACCEPTED, "")

@@ -1,4 +1,4 @@
-"""Builders of gold tables: each function takes DataFrames and returns the DataFrame of one table.
+"""Builders of gold tables: functions from DataFrames to the DataFrame of one table.
 
 ::
 

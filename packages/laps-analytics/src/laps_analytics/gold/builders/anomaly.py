@@ -1,19 +1,18 @@
-"""What is unusual: one row for each incident, with what its series have in common.
+"""The table ``anomaly``: one row for each incident, with the dimensions its series share.
 
-A series is a metric of one thing (a link, a region's viewers, a relay's traffic). What is usual is
-the median at the same time of the seven days before, if three of them are known, or else the median
-of the day; the spread is the median distance from it (Hampel), at least a floor for each metric, so
-that a series that hardly moves does not cry wolf. Unusual windows of one metric that touch each
-other are one incident, over all series: an operator wants one call for one cause.
+A series is a metric of one subject: a link, the viewers of a region, the traffic of a relay. Its
+usual value is the median at the same time of the seven days before. With fewer than three such days
+it is the median of the day. The spread is the median distance from it (Hampel), with a floor for
+each metric, so that a steady series raises no false alarm. Adjacent unusual windows of one metric
+form one incident, over all series.
 
-All of it is frames: nothing is collected, and no Python runs for a row. A row holds at most seven
-values of the days before, and a series of a day one list of its windows (1,440 of a minute). What
-one task has to sort is the times at which anything was unusual, one for each window of a day.
+All steps are frames: nothing is collected, and no Python runs for a row. A row holds at most seven
+values of earlier days, and a series one list of the windows of a day.
 
 ::
 
     points --> with the same time of days before --> z --> unusual --> times --> incidents
-                        '--> median and spread of the day --^             what they share --^
+                        '--> median and spread of the day --^       shared dimensions --^
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ from laps_analytics.gold.tables import GOLD
 __all__ = ["BEFORE", "METRICS", "Metric", "anomaly", "incidents", "series_of"]
 
 BEFORE: Final = 7
-"""Days before that tell what is usual at a time of the day."""
+"""Earlier days that define the usual value at a time of the day."""
 _ENOUGH_DAYS: Final = 3
 _ENOUGH_WINDOWS: Final = 12
 _Z: Final = 6.0
 _SIGMA: Final = 1.4826
-"""From the median distance to a standard deviation, of a normal distribution."""
+"""Factor from the median distance to the standard deviation of a normal distribution."""
 _DAY: Final = 86_400
 _SERIES: Final = ("metric", "series", "day")
 _INCIDENT: Final = ("metric", "day", "number")
@@ -52,21 +51,21 @@ _INCIDENT: Final = ("metric", "day", "number")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """Something that may be unusual."""
+    """A metric that is checked for anomalies."""
 
     name: str
     table: str
-    """The gold table that it is read from."""
+    """Gold table that has it."""
     value: str
     dimensions: tuple[str, ...]
     seconds: int
     """Length of its windows."""
     floor: float
-    """Least spread, in its own unit."""
+    """Least spread, in the unit of the metric."""
     share: float = 0.1
-    """Least spread, as a share of what is usual."""
+    """Least spread, as a share of the usual value."""
     falls: bool = False
-    """Whether too little is unusual as well."""
+    """Whether low values are unusual as well."""
 
 
 _VIEWERS: Final = ("region", "tenant", "class")
@@ -92,11 +91,11 @@ METRICS: Final = tuple(
         ("traffic", "traffic_1m", "out_bps", ("relay", "tenant"), FIVE_MINUTES, 1000.0),
     )
 )
-"""What is watched, and where it is read."""
+"""Metrics that are checked, and their tables."""
 
 
 def series_of(metric: Metric, table: DataFrame) -> DataFrame:
-    """The points of a metric: (at in seconds since 1970, series, value), and what holds for it."""
+    """Return the points of a metric: time in seconds since 1970, series, value and parameters."""
     rows = table
     if metric.table == "traffic_1m":
         tried = F.col("objects") + F.col("drops")
@@ -123,13 +122,13 @@ def series_of(metric: Metric, table: DataFrame) -> DataFrame:
 def anomaly(
     tables: Callable[[str], DataFrame], days: Iterable[str], persist: Persist = unpersisted
 ) -> DataFrame:
-    """``anomaly``; ``tables`` gives a gold table of the days and the seven before each."""
+    """Build ``anomaly``; ``tables`` returns a gold table of the days and the seven before each."""
     points = [series_of(metric, tables(metric.table)) for metric in METRICS]
     return incidents(reduce(DataFrame.unionByName, points), days, persist)
 
 
 def incidents(points: DataFrame, days: Iterable[str], persist: Persist = unpersisted) -> DataFrame:
-    """The incidents of some days; ``points`` reach back for what is usual."""
+    """Return the incidents of some days; ``points`` include the days before."""
     seen = persist(_seen(points, days))
     found = persist(_numbered(_unusual(seen)))
     peak = F.struct("z", "value", "usual")
@@ -167,7 +166,7 @@ def incidents(points: DataFrame, days: Iterable[str], persist: Persist = unpersi
 
 
 def _seen(points: DataFrame, days: Iterable[str]) -> DataFrame:
-    """The points of the days, each with those of the same time on the days before."""
+    """Return the points of the days, each with the values at the same time of earlier days."""
     start = date(1970, 1, 1)
     wanted = [(date.fromisoformat(day) - start).days for day in days]
     same_time = (
@@ -182,7 +181,7 @@ def _seen(points: DataFrame, days: Iterable[str]) -> DataFrame:
 
 
 def _unusual(seen: DataFrame) -> DataFrame:
-    """The points that are far from what is usual for them, with ``z`` and ``usual``."""
+    """Return the points far from their usual value, with ``z`` and ``usual``."""
     whole = _usual(seen.groupBy(*_SERIES).agg(F.collect_list("value").alias("base")), "base")
     of_day = whole.where(F.size("base") >= _ENOUGH_WINDOWS).select(
         *_SERIES, F.struct("usual", "distance").alias("of_day")
@@ -199,21 +198,21 @@ def _unusual(seen: DataFrame) -> DataFrame:
 
 
 def _usual(rows: DataFrame, values: str) -> DataFrame:
-    """Adds the median of a list, and the median distance from it."""
+    """Add the median of a list, and the median distance from it."""
     middle = rows.withColumn("usual", _median(F.col(values)))
     away = F.expr(f"transform({values}, value -> abs(value - usual))")
     return middle.withColumn("distance", _median(away))
 
 
 def _median(values: Column) -> Column:
-    """The middle of a list, or the mean of the two in the middle; null if it is empty."""
+    """Return the median of a list; null if it is empty."""
     order, size = F.sort_array(values), F.size(values)
     low = F.get(order, ((size - 1) / 2).cast("int"))
     return (low + F.get(order, (size / 2).cast("int"))) / 2
 
 
 def _numbered(unusual: DataFrame) -> DataFrame:
-    """The same with the number of the incident: times that touch each other have one."""
+    """Add the number of the incident: adjacent times have the same one."""
     times = unusual.select("metric", "day", "at", "seconds").distinct()
     in_order = Window.partitionBy("metric", "day").orderBy("at")
     apart = F.col("at") - F.lag("at").over(in_order) > F.col("seconds")
@@ -224,7 +223,7 @@ def _numbered(unusual: DataFrame) -> DataFrame:
 
 
 def _common(seen: DataFrame, found: DataFrame, whole: DataFrame) -> DataFrame:
-    """Up to three dimensions that most of an incident has in common."""
+    """Return up to three dimensions that most windows of an incident share."""
     each = F.explode(F.arrays_zip("names", "series")).alias("it")
     # What all series of the day have in common explains nothing.
     several = (

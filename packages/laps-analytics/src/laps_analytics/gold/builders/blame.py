@@ -1,20 +1,21 @@
-"""Whose fault it is that something was slow: the publisher, a relay, a link, or what is beyond.
+"""The table ``blame``: the publisher, relay, link or client that delayed a slow delivery.
 
 ::
 
-    publisher_us      in_us   out_us            in_us   out_us         what the viewer sees
+    publisher_us      in_us   out_us            in_us   out_us         latency of the viewer
          |--publisher--|--relay--|-----link------|--relay--|------client------|
 
-A delivery is one object at one relay with clients. Its way is followed back over ``in_peer`` to the
-relay of the publisher; a way with a record missing is not judged. Stamps are corrected by the
-error of each relay's clock. Each part has a usual time: the median of the track in that hour. A
-delivery is slow if it took longer than its class promises, or, without a class, than 95 % of the
-deliveries of the track in that hour; the part with the largest excess over its usual time is to
-blame. What is wrong with a clock by a constant is in the usual time too, and takes no part.
+A delivery is one object at one relay with clients. Its path is followed back over ``in_peer`` to
+the relay of the publisher; a path with a missing record is left out. Stamps are corrected by the
+clock error of each relay. The usual time of each part is the median of the track in that hour.
 
-Viewers have no stamps. A report over the limit is the client's (its network, its player) if the
-latency is in excess by more beyond the relay than before it, in the same minute. The relay is the
-one that the viewer is at, wherever its report was sent (:mod:`.viewers`).
+A delivery is slow if it exceeds the limit of its class, or without a class the 95th percentile of
+the track in that hour. The part with the largest excess over its usual time is to blame. A constant
+clock error is also in the usual time, so it cancels out.
+
+Viewers have no stamps. A report over the limit is attributed to the client if the excess beyond the
+relay is larger than the excess before it in the same minute. The relay is that of the viewer,
+wherever the report was sent (:mod:`.viewers`).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _HOUR: Final = ("dt", "hour_start", "track")
 def blame(
     silver: Silver, days: Iterable[str], dimensions: Dimensions, *, persist: Persist = unpersisted
 ) -> DataFrame:
-    """``blame``."""
+    """Build ``blame``."""
     wanted = tuple(days)
     paths = persist(_paths(silver, wanted))
     slow = _judged(paths, "total", dimensions)
@@ -81,7 +82,7 @@ def blame(
 
 
 def _paths(silver: Silver, days: tuple[str, ...]) -> DataFrame:
-    """Every delivery whose whole way is known: its parts, and its time in all."""
+    """Return every delivery with a complete path: its parts and its total time."""
     samples = (
         silver.read("delivery.sample", days, "hour")
         .where("group_id IS NOT NULL AND object_id IS NOT NULL")
@@ -135,11 +136,11 @@ aggregate(
                     'took', q.sent - q.came))))), 0),
         acc))
 """
-"""Back over ``in_peer``: the first record of the relay before, and the two parts that it adds."""
+"""Follow a path back over ``in_peer``: the record of the relay before, and its two parts."""
 
 
 def _judged(rows: DataFrame, took: str, dimensions: Dimensions) -> DataFrame:
-    """Those that took too long: over the limit of the class, or over the hour's p95."""
+    """Return the slow rows: over the limit of the class, or over the p95 of the hour."""
     usual = rows.groupBy(*_HOUR).agg(percentile(0.95, took).alias("p95"))
     limit = F.coalesce(limit_of(dimensions, "latency_ms") * 1000, F.col("p95"))
     return (
@@ -161,7 +162,7 @@ def _usual(paths: DataFrame) -> DataFrame:
 def _clients(
     silver: Silver, days: tuple[str, ...], paths: DataFrame, dimensions: Dimensions
 ) -> DataFrame:
-    """Reports over the limit for which the time beyond the relay is to blame."""
+    """Return the reports over the limit that are attributed to the client."""
     network = paths.groupBy(*_MINUTE, F.col("at_relay").alias("relay")).agg(
         percentile(0.5, "total").alias("network")
     )

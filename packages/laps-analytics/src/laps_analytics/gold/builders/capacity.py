@@ -1,9 +1,9 @@
-"""What runs out, and when: a line through the days' peaks, and how far off it usually is.
+"""The table ``capacity_fc``: a linear forecast of daily peaks, with an interval.
 
-The busiest five minutes of each day are few numbers, so they are fitted on the driver: least
-squares, with an offset for each weekday once two weeks are known. The interval is that of a
-prediction (Student's t), which widens with the distance from what was seen. From fewer than three
-days nothing is said about it: it is null, and the forecast is their mean.
+The busiest five minutes of each day are few numbers, so the driver fits them. It uses least
+squares, with an offset for each weekday from two weeks on. The interval is a prediction interval
+(Student's t) and widens with the distance. With fewer than three days it is null, and the forecast
+is their mean.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from laps_analytics.gold.tables import GOLD
 __all__ = ["AHEAD", "HISTORY", "Forecast", "capacity_fc", "forecast", "peaks"]
 
 AHEAD: Final = 14
-"""Days that are forecast."""
+"""Number of forecast days."""
 HISTORY: Final = 28
-"""Days that a forecast looks back, the last one included."""
+"""Days that a forecast uses, the last one included."""
 _FULL: Final = 0.8
-"""The share of the capacity that should not be passed."""
+"""Share of the capacity that counts as full."""
 _WEEKS: Final = 14
 
 _T90: Final = (
@@ -35,11 +35,11 @@ _T90: Final = (
     *(1.363, 1.356, 1.350, 1.345, 1.341, 1.337, 1.333, 1.330, 1.328, 1.325),
     *(1.323, 1.321, 1.319, 1.318, 1.316, 1.315, 1.314, 1.313, 1.311, 1.310),
 )
-"""The 90th percentile of Student's t, for 1 to 30 degrees of freedom: 80 % lie between both."""
+"""90th percentile of Student's t for 1 to 30 degrees of freedom. It gives an 80 % interval."""
 
 
 class Forecast(NamedTuple):
-    """A day ahead."""
+    """Forecast of a day."""
 
     peak: float
     low: float | None
@@ -47,7 +47,7 @@ class Forecast(NamedTuple):
 
 
 def peaks(minutes: DataFrame) -> DataFrame:
-    """The busiest five minutes of each day in bits a second, for links and relays."""
+    """Return the busiest five minutes of each day in bits a second, for links and relays."""
     windows = minutes.groupBy(
         "dt", "relay", F.col("out_peer").alias("peer"), five_minutes("window_start").alias("at")
     ).agg(F.sum("out_bytes").alias("bytes"))
@@ -68,7 +68,7 @@ def peaks(minutes: DataFrame) -> DataFrame:
 def forecast(
     days: Sequence[date], seen: Sequence[float], last: date, ahead: int = AHEAD
 ) -> list[Forecast]:
-    """The peaks of the days after ``last``, from the peaks of some days up to it."""
+    """Return the peaks of the days after ``last``, forecast from the peaks up to it."""
     future = [last + timedelta(days=step) for step in range(1, ahead + 1)]
     count = len(days)
     if count < 3:
@@ -102,7 +102,7 @@ def _weekdays(days: Sequence[date], rest: np.ndarray[Any, Any]) -> dict[int, flo
 def capacity_fc(
     spark: SparkSession, minutes: DataFrame, days: Iterable[str], dimensions: Dimensions
 ) -> DataFrame:
-    """``capacity_fc``; ``minutes`` is ``traffic_1m`` of the days and the 27 before each."""
+    """Build ``capacity_fc``; ``minutes`` is ``traffic_1m`` of the days and the 27 before each."""
     history: dict[tuple[str, str, str], dict[date, float]] = {}
     for row in peaks(minutes).collect():
         subject = (row["kind"], row["relay"], row["peer"])

@@ -1,4 +1,4 @@
-"""What builders share: windows, tenants, regions, sums of maps, and the touch of a contract."""
+"""Functions that builders share: windows, percentiles, tenants, classes, contracts."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ __all__ = [
 ]
 
 Persist: TypeAlias = Callable[[DataFrame], DataFrame]
-"""What to do with a frame that is used several times: nothing, or to hold it until all is built."""
+"""Caches a frame that is used several times, or returns it unchanged."""
 
 
 def unpersisted(frame: DataFrame) -> DataFrame:
-    """Hold nothing: Spark makes the frame again for each use."""
+    """Return the frame unchanged; Spark computes it for each use."""
     return frame
 
 
@@ -39,18 +39,18 @@ FIVE_MINUTES: Final = 300
 
 
 def window(ts: Column | str, seconds: int) -> Column:
-    """Begin of the window of a time stamp."""
+    """Return the begin of the window of a time stamp."""
     micros = F.unix_micros(F.col(ts) if isinstance(ts, str) else ts)
     return F.timestamp_micros(micros - micros % (seconds * 1_000_000))
 
 
 def five_minutes(ts: Column | str = "ts") -> Column:
-    """Begin of the five minutes of a time stamp."""
+    """Return the begin of the five-minute window of a time stamp."""
     return window(ts, FIVE_MINUTES)
 
 
 def percentile(share: float, column: str, where: str | None = None) -> Column:
-    """The exact percentile: a value that occurs, the first with ``share`` of all at or below it."""
+    """Return the exact percentile: the first value with ``share`` of all at or below it."""
     only = f" FILTER (WHERE {where})" if where else ""
     text = f"percentile_disc({share}) WITHIN GROUP (ORDER BY {column}){only}"
     return F.expr(text).cast("bigint")
@@ -73,7 +73,7 @@ def _facts(names: dict[str, str]) -> Column | None:
 
 
 def tenant_of(dimensions: Dimensions, track: str = "track") -> Column:
-    """Whose an event is: as it says, or as its track's dimension does; empty if nobody's."""
+    """Return the tenant of an event: its own, or that of its track; empty if neither has one."""
     known = _facts({name: f.tenant for name, f in dimensions.tracks.items() if f.tenant})
     if known is None:
         return F.coalesce(F.col("tenant"), F.lit(""))
@@ -81,7 +81,7 @@ def tenant_of(dimensions: Dimensions, track: str = "track") -> Column:
 
 
 def class_of(dimensions: Dimensions, track: str = "track") -> Column:
-    """The class of service of a track; empty if it has none."""
+    """Return the class of service of a track; empty if it has none."""
     known = _facts({name: f.service for name, f in dimensions.tracks.items() if f.service})
     if known is None:
         return F.lit("")
@@ -89,7 +89,7 @@ def class_of(dimensions: Dimensions, track: str = "track") -> Column:
 
 
 def merged(entries: str) -> Column:
-    """A map from an array of entries whose values are added up by key, keys ascending."""
+    """Return a map from an array of entries: values added up by key, keys ascending."""
     return F.expr(
         f"map_from_entries(transform(array_sort(array_distinct(transform({entries}, e -> e.key))),"
         f" k -> struct(k AS key, aggregate(filter({entries}, e -> e.key = k), 0L,"
@@ -98,7 +98,7 @@ def merged(entries: str) -> Column:
 
 
 def finish(frame: DataFrame, table: GoldTable, days: Iterable[str] | None = None) -> DataFrame:
-    """The columns of the contract, in its order and of its types; rows of ``days`` only."""
+    """Return the columns of the contract, in order and cast to its types; only rows of ``days``."""
     columns = [
         F.col(field.name).cast(field.dataType).alias(field.name) for field in table.schema().fields
     ]

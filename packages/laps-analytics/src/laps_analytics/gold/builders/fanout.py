@@ -1,8 +1,8 @@
-"""Where bytes of a track travel, and how often more than needed.
+"""The table ``track_fanout_5m``: how often bytes of a track cross regions.
 
 The ideal is a tree that enters each region once: one copy for every other region with subscribers.
-The *duplication factor* is what was sent between regions by that. A track that goes through a third
-region on purpose has a factor above 1 too: bytes there are paid for just the same.
+The *duplication factor* is the bytes sent between regions by that ideal. A track that passes a
+third region on purpose also has a factor above 1, because those bytes are paid for too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from laps_analytics.gold.tables import GOLD
 __all__ = ["MAX_HOPS", "track_fanout"]
 
 MAX_HOPS: Final = 8
-"""Ways are followed so far: more is a loop, and another table's business."""
+"""Longest path that is followed. A longer one is a loop; see ``loops_or_dups``."""
 
 _KEYS: Final = ("dt", "window_start", "track", "tenant")
 
@@ -30,7 +30,7 @@ _KEYS: Final = ("dt", "window_start", "track", "tenant")
 def track_fanout(
     silver: Silver, days: Iterable[str], dimensions: Dimensions, paths: DataFrame | None = None
 ) -> DataFrame:
-    """``track_fanout_5m``; ``paths`` are those of the days, if they are there already."""
+    """Build ``track_fanout_5m``; ``paths`` is the traffic by path of the days, if already built."""
     wanted = tuple(days)
     hops = paths_5m(silver, wanted, dimensions) if paths is None else paths
     where = regions(silver, wanted, hops)
@@ -106,7 +106,7 @@ def track_fanout(
 
 
 def _longest() -> Column:
-    """Links of the longest walk from the origin: who can be reached in one step, two, and so on."""
+    """Return the number of links of the longest path from the origin."""
     return F.expr(
         f"""
         CASE WHEN origin IS NULL THEN NULL ELSE

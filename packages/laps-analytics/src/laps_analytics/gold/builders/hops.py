@@ -1,8 +1,8 @@
-"""What went over each way in five minutes: records of ``hop.stat``, read once for several tables.
+"""Traffic by path in five minutes, from ``hop.stat``; shared by several tables.
 
-Relays write a record for each way of a track every ten seconds; links, fan-out and bills need five
-minutes. All columns here are plain numbers and keys, so Spark adds them up in compiled code, and
-what stands on this frame no longer touches the records.
+Relays write a record for each path of a track every ten seconds. Links, fan-out and bills need five
+minutes. All columns are numbers and keys, so Spark adds them up in compiled code, and the tables
+above do not read the records again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["paths_5m", "received", "regions"]
 
 
 def paths_5m(silver: Silver, days: Iterable[str], dimensions: Dimensions) -> DataFrame:
-    """(day, window, relay, its region, track, tenant, in_peer, out_peer) to bytes and ``events``.
+    """Return bytes and ``events`` by day, window, relay, region, track, tenant, in_peer, out_peer.
 
     ``last`` is the time of the last record.
     """
@@ -42,9 +42,9 @@ def paths_5m(silver: Silver, days: Iterable[str], dimensions: Dimensions) -> Dat
 
 
 def regions(silver: Silver, days: Iterable[str], paths: DataFrame) -> DataFrame:
-    """Relay to region, by day: the last word of the relay itself; its own name without one.
+    """Return the region of each relay by day: the last one it reported, else its own name.
 
-    If a relay said two at the same microsecond, the one that sorts last counts.
+    If a relay reported two at the same microsecond, the one that sorts last counts.
     """
     wanted = tuple(days)
     keys = ("dt", "relay", "region")
@@ -64,10 +64,10 @@ def regions(silver: Silver, days: Iterable[str], paths: DataFrame) -> DataFrame:
 
 
 def received(paths: DataFrame) -> DataFrame:
-    """What came in, counted once: (window, relay, track, tenant, in_peer) to ``in_bytes``.
+    """Return received bytes by window, relay, track, tenant and in_peer, counted once.
 
-    A relay that sends a track on over several ways may write the bytes that it received on each of
-    them. So what came in is what the way with the most of it says, in five minutes.
+    A relay that forwards a track over several paths may report the received bytes on each of them.
+    So the path with the most bytes counts.
     """
     keys = ("dt", "window_start", "relay", "track", "tenant", "in_peer")
     by_path = paths.groupBy(*keys, "out_peer").agg(F.sum("in_bytes").alias("in_bytes"))

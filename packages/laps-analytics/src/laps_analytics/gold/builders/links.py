@@ -1,8 +1,7 @@
-"""Links: how far, how lossy, how full, and when that changed; and ways that another would shorten.
+"""The tables ``link_quality_*`` and ``path_stretch``.
 
-Transports count since their session opened. What a window adds is the difference to the sample
-before, which may lie an hour back at most: of an older one nobody knows which window it belongs to,
-and the first sample that is known of a session adds nothing.
+Transports count from the opening of their session. A window adds the difference to the sample
+before, if that is at most an hour old. The first known sample of a session adds nothing.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ __all__ = ["link_quality", "links_longer", "path_stretch"]
 
 _HOUR: Final = 3600
 _MARGIN: Final = 0.1
-"""How far beyond the range of the windows before a median is a change, as a share of its edge."""
+"""Share beyond the range of the hour before from which a median is a change."""
 _ENOUGH: Final = 6
-"""Windows before that are needed to call something a change."""
+"""Earlier windows needed to detect a change."""
 
 
 def link_quality(silver: Silver, days: Iterable[str], paths: DataFrame | None = None) -> DataFrame:
-    """``link_quality_5m``; ``paths`` are those of the days, if they are there already."""
+    """Build ``link_quality_5m``; ``paths`` is the traffic by path of the days, if already built."""
     wanted = tuple(days)
     if paths is None:
         paths = paths_5m(silver, wanted, Dimensions())
@@ -114,7 +113,7 @@ def link_quality(silver: Silver, days: Iterable[str], paths: DataFrame | None = 
 
 
 def links_longer(lower: DataFrame, name: str) -> DataFrame:
-    """The hour from five minutes (``link_quality_1h``), or the day from hours."""
+    """Build ``link_quality_1h`` from five minutes, or ``link_quality_1d`` from hours."""
     if name == "link_quality_1h":
         lower = lower.withColumns(
             {
@@ -135,7 +134,7 @@ def links_longer(lower: DataFrame, name: str) -> DataFrame:
 
 
 def _rated(rows: DataFrame, seconds: int) -> DataFrame:
-    """Ratios from sums, whatever the length of the window."""
+    """Add the ratios, computed from sums."""
     sent = F.col("sent_packets")
     return rows.withColumns(
         {
@@ -148,7 +147,7 @@ def _rated(rows: DataFrame, seconds: int) -> DataFrame:
 def path_stretch(
     silver: Silver, days: Iterable[str], *, persist: Persist = unpersisted
 ) -> DataFrame:
-    """``path_stretch``: the way in use against the best of one link or two."""
+    """Build ``path_stretch``: the path in use against the best of one or two links."""
     wanted = tuple(days)
     keys = ("dt", "window_start")
     in_use = (

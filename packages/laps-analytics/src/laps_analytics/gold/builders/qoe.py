@@ -1,4 +1,4 @@
-"""What viewers get, and whether the promise to their class is kept."""
+"""The tables ``qoe_region_*``: experience of viewers, and limits of their class."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["limit_of", "over_limit", "qoe_longer", "qoe_region"]
 
 
 def limit_of(dimensions: Dimensions, name: str, service: str = "class") -> Column:
-    """A limit of the class of service in a column; null without a class."""
+    """Return a limit of the class of service in a column; null without a class."""
     value: Column = F.lit(None).cast("double")
     for label, limits in sorted(dimensions.classes.items()):
         limit = F.lit(float(getattr(limits, name)))
@@ -27,7 +27,10 @@ def limit_of(dimensions: Dimensions, name: str, service: str = "class") -> Colum
 
 
 def over_limit(dimensions: Dimensions) -> Column:
-    """Whether a client report breaks a limit of its class: latency, start-up, or time stalled."""
+    """Return whether a client report exceeds a limit of its class.
+
+    The limits are those of latency, start-up and time stalled.
+    """
     stalled = F.coalesce("stall_ms", F.lit(0)) > limit_of(dimensions, "stall_ratio") * F.col(
         "window_ms"
     )
@@ -38,7 +41,7 @@ def over_limit(dimensions: Dimensions) -> Column:
 
 
 def qoe_region(silver: Silver, days: Iterable[str], dimensions: Dimensions) -> DataFrame:
-    """``qoe_region_1m``."""
+    """Build ``qoe_region_1m``."""
     wanted = tuple(days)
     reports = (
         viewers(silver, wanted)
@@ -75,7 +78,7 @@ def qoe_region(silver: Silver, days: Iterable[str], dimensions: Dimensions) -> D
 
 
 def qoe_longer(lower: DataFrame, name: str, dimensions: Dimensions) -> DataFrame:
-    """The hour from minutes (``qoe_region_1h``), or the day from hours (``qoe_region_1d``)."""
+    """Build ``qoe_region_1h`` from minutes, or ``qoe_region_1d`` from hours."""
     rows = longer(lower, name).withColumns(
         {
             "sessions": uniques("sessions_hll"),
@@ -93,7 +96,7 @@ def _sketch(column: str) -> Column:
 
 
 def _rated(rows: DataFrame, dimensions: Dimensions) -> DataFrame:
-    """Ratios from sums, whatever the length of the window."""
+    """Add the ratios, computed from sums."""
     allowed = limit_of(dimensions, "allowed")
     watched = F.col("watched_ms") > 0
     return rows.withColumns(

@@ -1,30 +1,28 @@
-"""Whether the other tables can be believed: the checks of an hour.
+"""The table ``quality_1h``: checks of the telemetry of each hour.
 
 ==============  ===========================================  =====================================
-check           what is compared                             what is tolerated
+check           what is compared                             tolerance
 ==============  ===========================================  =====================================
-telemetry_gap   numbers that a relay counted, and events     1 % missing
+telemetry_gap   event numbers of a relay, and its events     1 % missing
 link_bytes      bytes that A sent to B, and B got from A     0.1 %, and the records at both edges
                                                              of the hour
 sets            members of A's sets for B, at both ends      none, a minute after the last change
-clock           how wrong a relay's clock was                60 s: corrected up to there
-late            events after their window was closed         5 %
+clock           clock error of a relay                       60 s: corrected up to there
+late            events after their window had closed         5 %
 quarantine      lines that could not be read                 1 %
-unfit           events whose body or clock cannot be used    1 %
+unfit           events with an invalid body or clock         1 %
 silent          peers that measured a relay, and its events  none without events
 ==============  ===========================================  =====================================
 
-Two relays do not write at the same moment, so that what one counts before the hour the other may
-count after it. That is at most the records that touch an edge of the hour, and these are added to
-what is tolerated of ``link_bytes``. Links are compared only if both ends wrote telemetry.
+Two relays do not write at the same moment. A byte may count before the hour at one end and after it
+at the other. So the records at the edges of the hour are added to the tolerance of ``link_bytes``.
+Links are compared only if both ends wrote telemetry.
 
-A relay that dies takes its sets with it and says nothing more. So of each relay the sets of its
-last boot count, and of two relays only those that changed after the last time that one of them said
-that a session between them was over.
+A relay that dies cannot withdraw its sets. So only the sets of its last boot count, and of two
+relays only those that changed after their last session was closed.
 
-A relay is silent if peers measured connections with it in the hour for a minute or longer, and it
-wrote nothing that can be used. Only relays that wrote telemetry at some time are asked for it:
-others, such as those in C++, never do.
+A relay is silent if peers measured it for a minute or longer in the hour and it has no usable
+event. Only relays that ever wrote telemetry are checked; others, such as those in C++, never do.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ LIMITS: Final = {
     "unfit": 0.01,
     "silent": 0.0,
 }
-"""What is tolerated, check by check."""
+"""Tolerance of each check."""
 
 _KEYS: Final = ("dt", "window_start")
 _HOUR: Final = 3600
@@ -70,7 +68,7 @@ def quality(
     clocks: DataFrame | None = None,
     persist: Persist = unpersisted,
 ) -> DataFrame:
-    """``quality_1h``.
+    """Build ``quality_1h``.
 
     ``quarantine`` has the columns of ``bronze/quarantine``, ``unfit`` those of
     ``silver/quarantine``, ``clocks`` those of ``silver/clock``.
@@ -110,7 +108,7 @@ def quality(
 
 
 def _counted(silver: Silver, days: Sequence[str]) -> DataFrame:
-    """What each relay wrote, by boot and hour: numbers, and how many, late, and by which clock."""
+    """Return event numbers, counts, late events and clock errors by relay, boot and hour."""
     return (
         silver.read_envelopes(event_types(), days, "hour")
         .groupBy("dt", window("ts", _HOUR).alias("window_start"), "relay", "boot")
@@ -151,7 +149,7 @@ def _gaps(counted: DataFrame) -> DataFrame:
 
 
 def _writers(counted: DataFrame, name: str) -> DataFrame:
-    """Who wrote telemetry in an hour."""
+    """Return the relays that wrote telemetry in an hour."""
     return counted.select(*_KEYS, F.col("relay").alias(name)).distinct()
 
 
@@ -211,7 +209,7 @@ def _link_bytes(silver: Silver, days: Sequence[str], counted: DataFrame) -> Data
 
 
 def _sets(silver: Silver, days: Sequence[str], counted: DataFrame) -> DataFrame:
-    """Members of the sets that were changed in the hour, but not in its last minute."""
+    """Compare the members of sets that changed in the hour, except in its last minute."""
     names = ("relay", "boot", "session_id")
     hour = window("ts", _HOUR).alias("window_start")
     boots = counted.groupBy(*_KEYS, "relay").agg(F.max("boot").alias("boot"))
@@ -281,7 +279,7 @@ def _sets(silver: Silver, days: Sequence[str], counted: DataFrame) -> DataFrame:
 
 
 def _refused(check: str, rows: DataFrame, at: Column, counted: DataFrame) -> DataFrame:
-    """What of a relay was refused against all that it wrote, in the hour that it says."""
+    """Compare the refused rows of a relay with all its rows, in the hour of their stamps."""
     bad = rows.groupBy(
         F.date_format(at, "yyyy-MM-dd").alias("dt"),
         window(at, _HOUR).alias("window_start"),
@@ -311,7 +309,7 @@ def _refused(check: str, rows: DataFrame, at: Column, counted: DataFrame) -> Dat
 def _silent(
     silver: Silver, days: Sequence[str], clocks: DataFrame, counted: DataFrame
 ) -> DataFrame:
-    """Relays that others measured, by how many, and how much they wrote themselves."""
+    """Compare the number of peers that measured a relay with the number of its own events."""
     measured = (
         silver.read("quic.sample", days)
         .where("peer IS NOT NULL")

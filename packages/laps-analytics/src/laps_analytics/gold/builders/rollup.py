@@ -1,12 +1,11 @@
-"""The hour from minutes and the day from hours: sums add up, sketches merge, records are not read.
+"""Rollups: hours from minutes and days from hours, without reading records.
 
 ::
 
     records --> traffic_1m, qoe_region_1m, link_quality_5m --> *_1h --> *_1d
 
-One piece of code for all of them. The contract of the longer window says of each column how it
-merges; what is a ratio, a percentile or a count of uniques is made again from what was merged, by
-the same functions as in the shortest window where these are sums.
+The contract of the longer window says how each column merges. Ratios, percentiles and unique counts
+are computed again from the merged columns.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from laps_analytics.gold.tables import GOLD
 __all__ = ["SECONDS", "longer", "quantile", "uniques"]
 
 SECONDS: Final = {"1h": 3600, "1d": 86_400}
-"""Length of the longer windows, by the end of a table's name."""
+"""Length of the longer windows, by the suffix of a table's name."""
 
 
 def longer(lower: DataFrame, name: str, **more: Column) -> DataFrame:
-    """The rows of ``name`` as far as columns merge by themselves, and ``more`` that is counted."""
+    """Return the rows of ``name`` with its merged columns, and the aggregates in ``more``."""
     contract = GOLD[name]
     # The time first: where Spark sorts, it compares this number and seldom what follows.
     keys = sorted(contract.keys, key=lambda key: (key != "window_start", key == "dt"))
@@ -49,10 +48,10 @@ def _merged(name: str, how: str) -> Column:
 
 
 def quantile(sketch: str, share: float) -> Column:
-    """A percentile of a KLL sketch of whole numbers; null without one."""
+    """Return a percentile of a KLL sketch of integers; null without a sketch."""
     return F.kll_sketch_get_quantile_bigint(sketch, F.lit(share))
 
 
 def uniques(sketch: str) -> Column:
-    """How many there are in an HLL sketch."""
+    """Return the number of distinct values in an HLL sketch."""
     return F.hll_sketch_estimate(sketch)

@@ -1,10 +1,10 @@
-"""How stable the network is: ``convergence``, ``churn_1h`` and ``loops_or_dups``.
+"""The tables ``convergence``, ``churn_1h`` and ``loops_or_dups``.
 
-``convergence`` is how long the network took to settle after a node went, or two relays lost each
-other. Records about one node that follow within a minute are one change. What happens within a
-minute after its first record is counted to it: the last change of a way, of a set, and the last
-report of missing objects. Two changes in the same minute share what follows; neither looks better
-for it. Both lie in the same day: a change just before midnight ends with the day.
+``convergence`` is the time that the network needs to settle after a node left, or after two relays
+lost their session. Records about one node within a minute of each other are one change. The last
+route change, set change and report of missing objects within a minute after its first record belong
+to it. Two changes in the same minute share these records. A change just before midnight ends with
+the day.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MINUTE_US: Final = 60 * 1_000_000
 
 
 def convergence(silver: Silver, days: Iterable[str]) -> DataFrame:
-    """``convergence``."""
+    """Build ``convergence``."""
     wanted = tuple(days)
     micros = F.unix_micros("ts").alias("us")
     gone = silver.read("node.wd", wanted).select(
@@ -98,13 +98,13 @@ def convergence(silver: Silver, days: Iterable[str]) -> DataFrame:
 
 
 _RETURN_US: Final = 60 * 1_000_000
-"""A subscribe so soon after an unsubscribe of the same is a flap."""
+"""Longest time from an unsubscribe to the next subscribe that counts as a flap."""
 _DAMP: Final = 5
-"""Flaps in an hour from which damping would pay."""
+"""Flaps in an hour from which damping is beneficial."""
 
 
 def churn(silver: Silver, days: Iterable[str]) -> DataFrame:
-    """``churn_1h``: subscribes that return soon after they ended cost the network twice."""
+    """Build ``churn_1h``: subscribes, unsubscribes and flaps of each subscriber."""
     wanted = tuple(days)
     names = ("dt", "ts", "boot", "event_seq", "relay", "track", "source_node")
     came = silver.read("sub.adv", wanted, "hour").select(
@@ -131,7 +131,7 @@ def churn(silver: Silver, days: Iterable[str]) -> DataFrame:
 
 
 def loops_or_dups(silver: Silver, days: Iterable[str]) -> DataFrame:
-    """``loops_or_dups``: objects that travelled a link twice or came back; there should be none."""
+    """Build ``loops_or_dups``: objects that travelled a link twice or came back."""
     wanted = tuple(days)
     object_of = ("dt", "track", "group_id", "object_id", "relay")
     samples = silver.read("delivery.sample", wanted).where(

@@ -1,12 +1,13 @@
-"""What the network looked like every five minutes, and what changed since the moment before.
+"""The table ``topology_snapshot``: nodes and links every five minutes, with changes.
 
-A node is there if the last word about it, by whoever, was an advert, or if it measured a link of
-its own in the five minutes before: a relay that is cut off from others is not gone. What a node is
-and where, it says itself: what others say of it counts only as long as it never wrote, because one
-relay that lies could otherwise move all the others. A link is there
-from when one of its sessions is opened or measured until the relay says that it is closed, speaks
-again after a restart, or has not measured it for a quarter of an hour: a sample that is late or
-lost is no change. There is a moment only where something was written in the five minutes before it.
+A node is present if the last record about it was an advert, or if it measured a link in the five
+minutes before. So a relay that is cut off from others stays. Type and place of a node come from its
+own adverts. Those of other relays count only if the node never wrote any, because a relay with
+false telemetry could otherwise move all others.
+
+A link is present from the first open or measured session. It ends when the relay closes the
+session, restarts, or has not measured the link for a quarter of an hour. There is a snapshot only
+for five minutes with at least one record.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ __all__ = ["topology_snapshot"]
 _STATE: Final = ("said", "facts", "heard", "home")
 _GONE: Final = "now IS NULL"
 _SILENCE: Final = 3
-"""Windows of five minutes, that of the last word included, in which a silent link is there."""
+"""Five-minute windows for which a link without records stays, that of the last one included."""
 
 
 def topology_snapshot(
     silver: Silver, days: Iterable[str], *, persist: Persist = unpersisted
 ) -> DataFrame:
-    """``topology_snapshot``."""
+    """Build ``topology_snapshot``."""
     wanted = tuple(days)
     sessions = persist(_session_events(silver, wanted))
     statements = persist(_node_statements(silver, wanted))
@@ -59,7 +60,7 @@ def _day(column: str) -> Column:
 
 
 def _moment() -> Column:
-    """The end of the five minutes in which something was written."""
+    """Return the end of the five-minute window of a record."""
     return F.timestamp_seconds(F.unix_seconds(five_minutes()) + FIVE_MINUTES)
 
 
@@ -71,7 +72,7 @@ def _later(column: str, steps: int = 1) -> Column:
 
 
 def _node_statements(silver: Silver, days: Sequence[str]) -> DataFrame:
-    """What was said about nodes, the last of each kind in five minutes."""
+    """Return the last record of each kind about each node in five minutes."""
     facts = ("node_type", "longitude", "latitude", "load")
     nothing = [
         F.lit(None).cast("string" if name == "node_type" else "double").alias(name)
@@ -157,7 +158,7 @@ def _nodes(statements: DataFrame, moments: DataFrame, persist: Persist) -> DataF
 
 
 def _session_events(silver: Silver, days: Sequence[str]) -> DataFrame:
-    """Sessions of peers that were opened, measured or closed."""
+    """Return the sessions of peers that were opened, measured or closed."""
     nothing = F.lit(None).cast("bigint").alias("srtt_us")
 
     def events(kind: str, srtt: Column | str) -> DataFrame:
@@ -216,7 +217,7 @@ def _links(sessions: DataFrame, moments: DataFrame, persist: Persist) -> DataFra
 def _compared(
     present: DataFrame, moments: DataFrame, keys: tuple[str, ...], moved: Column
 ) -> DataFrame:
-    """What is there at each moment beside what was there at the one before."""
+    """Return what is present at each moment, beside what was present at the one before."""
     rest = [name for name in present.columns if name not in {"at", *keys}]
     now = present.join(F.broadcast(moments), "at", "left_semi").select(
         "at", *keys, F.struct(*rest).alias("now")

@@ -1,8 +1,8 @@
-"""How much went where: the minute is made from records, the hour from minutes, the day from hours.
+"""The tables ``traffic_*`` and ``cache_eff_1h``.
 
-Sums and sketches merge, so a rollup equals what a direct build would give. The bounds of nearly all
-histograms are the usual ones, and few records have drops: so records are added up by track first,
-as plain columns in compiled code, and only what is left of them meets lists and sketches.
+Sums and sketches merge, so a rollup equals a direct build. Nearly all histograms have the usual
+bounds, and few records have drops. So records are first added up by track as plain columns in
+compiled code. Only the result is processed with lists and sketches.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from laps_wire.telemetry.histogram import QUEUE_BOUNDS_MS
 __all__ = ["cache_eff", "traffic_1m", "traffic_longer"]
 
 _KEYS: Final = ("window_start", "relay", "out_peer", "tenant", "dt")
-"""The time first: where Spark sorts, it compares this number and seldom what follows."""
+"""Grouping keys. The time comes first: Spark sorts by it and seldom compares the others."""
 _BUCKETS: Final = len(QUEUE_BOUNDS_MS) + 1
 _UPPER: Final = (*QUEUE_BOUNDS_MS, float("inf"))
 
 
 def traffic_1m(silver: Silver, days: Iterable[str], dimensions: Dimensions) -> DataFrame:
-    """Traffic by minute, link or clients, and tenant."""
+    """Build ``traffic_1m``: traffic by minute, link or clients, and tenant."""
     wanted = tuple(days)
     usual = F.col("queue_ms.bounds_ms") == F.array(*[F.lit(bound) for bound in QUEUE_BOUNDS_MS])
     hops = silver.read("hop.stat", wanted).select(
@@ -86,20 +86,20 @@ def traffic_1m(silver: Silver, days: Iterable[str], dimensions: Dimensions) -> D
 
 
 def _double(bound: float) -> str:
-    """A bound as SQL writes it."""
+    """Return a bound as a SQL literal."""
     return "double('infinity')" if bound == float("inf") else f"{bound}D"
 
 
 def _reasons() -> Column:
-    """Drops by reason; most rows have none, and to merge nothing costs as much as something."""
+    """Return the drops by reason. Most rows have none, so the merge is skipped for them."""
     nothing = F.expr("cast(map() AS map<string,bigint>)")
     return F.when(F.size("reasons") > 0, merged("reasons")).otherwise(nothing)
 
 
 def _with_queues(summed: DataFrame) -> DataFrame:
-    """``queue_counts`` from the sums by usual bound (n0, n1, ...) and the entries of ``others``.
+    """Add ``queue_counts``, from sums by usual bound (n0, n1, ...) and the entries of ``others``.
 
-    To merge entries is slow, for Spark does not compile it: done only where bounds are not usual.
+    Spark does not compile the merge of entries, so only rows with unusual bounds do it.
     """
     sums = [F.col(f"n{index}") for index in range(_BUCKETS)]
     usual = F.map_from_arrays(F.array(*map(F.lit, _UPPER)), F.array(*sums))
@@ -116,7 +116,7 @@ def _with_queues(summed: DataFrame) -> DataFrame:
 
 
 def traffic_longer(lower: DataFrame, name: str) -> DataFrame:
-    """The hour from minutes (``traffic_1h``), or the day from hours (``traffic_1d``)."""
+    """Build ``traffic_1h`` from minutes, or ``traffic_1d`` from hours."""
     known = ", ".join(map(_double, _UPPER))
     summed = longer(
         lower,
@@ -137,7 +137,7 @@ def traffic_longer(lower: DataFrame, name: str) -> DataFrame:
 
 
 def _ages(column: str) -> Column:
-    """The buckets of a histogram as (bound, bytes); what is older than the last bound is left."""
+    """Return the buckets of a histogram as (bound, bytes), without the last open one."""
     return F.expr(
         f"CASE WHEN {column} IS NULL THEN"
         f" cast(array() AS array<struct<key:double,value:bigint>>) ELSE"
@@ -147,11 +147,11 @@ def _ages(column: str) -> Column:
 
 
 def cache_eff(silver: Silver, days: Iterable[str]) -> DataFrame:
-    """``cache_eff_1h``: what a cache served, and what another ttl would have served.
+    """Build ``cache_eff_1h``: hits of a cache, and the hits that another ttl would have had.
 
-    The curve needs the ages of hits, and of requests for what had expired. With a ttl of T a
-    request is a hit if the age is at most T. Both histograms count bytes, so at the ttl in use the
-    curve equals the hit rate.
+    The curve needs the ages of hits and of requests for expired objects. With a ttl of T a request
+    is a hit if the age is at most T. Both histograms count bytes, so at the ttl in use the curve
+    equals the hit rate.
     """
     wanted = tuple(days)
     rows = (

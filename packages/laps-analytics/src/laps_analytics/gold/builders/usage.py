@@ -1,7 +1,8 @@
-"""Who pays what. A day that changed is stated again with the next version; no row is rewritten.
+"""The table ``usage_tenant_day``: usage of tenants, with versions.
 
-Bytes of a tenant are those of ``hop.stat``, each in one place only: to clients, between relays,
-from publishers. :func:`reconcile` compares their sums with the relays' own counters.
+A day that changed gets a new version; rows are never rewritten. The bytes of a tenant are those of
+``hop.stat``, each counted in one column: to clients, between relays, or from publishers.
+:func:`reconcile` compares their sums with the counters of the relays.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from laps_analytics.gold.tables import GOLD
 __all__ = ["MUST_BE_EQUAL", "latest", "reconcile", "restated", "usage_tenant"]
 
 MUST_BE_EQUAL: Final = frozenset({"usage to hop.stat", "relay to hop.stat"})
-"""The checks of :func:`reconcile` that a bill stands on."""
+"""Checks of :func:`reconcile` that must be exact."""
 
 _NUMBERS: Final = (
     *("in_bytes", "out_bytes", "link_bytes", "watched_ms", "peak_sessions", "p95_bps", "events"),
 )
-"""What a version states; a version in which none of them differs is not made."""
+"""Columns of a version. If none of them changed there is no new version."""
 
 
 def usage_tenant(
@@ -39,9 +40,10 @@ def usage_tenant(
     now_us: int,
     paths: DataFrame | None = None,
 ) -> DataFrame:
-    """``usage_tenant_day`` as of now, as version 1; :func:`restated` gives it its true version.
+    """Build ``usage_tenant_day`` of the current data, as version 1.
 
-    ``paths`` are those of the days, if they are there already.
+    :func:`restated` sets the real version. ``paths`` is the traffic by path of the days, if already
+    built.
     """
     wanted = tuple(days)
     hops = paths_5m(silver, wanted, dimensions) if paths is None else paths
@@ -105,9 +107,9 @@ def usage_tenant(
 
 
 def restated(now: DataFrame, before: DataFrame, *, now_us: int) -> DataFrame:
-    """The rows to add to what was stated before: the next version of each day that differs.
+    """Return the rows to add: the next version of each day that changed.
 
-    A tenant with nothing left of a day is stated with zeros: its earlier version must not count.
+    A tenant without usage left in a day gets a version with zeros, which replaces the earlier one.
     """
     keys = ["dt", "tenant"]
     last = before.groupBy(*keys).agg(F.max(F.struct("version", *_NUMBERS)).alias("last"))
@@ -125,7 +127,7 @@ def restated(now: DataFrame, before: DataFrame, *, now_us: int) -> DataFrame:
 
 
 def latest(usage: DataFrame) -> DataFrame:
-    """The version of each day and tenant that counts."""
+    """Return the last version of each day and tenant."""
     keys = ["dt", "tenant"]
     rest = [name for name in usage.columns if name not in {*keys, "version"}]
     last = usage.groupBy(*keys).agg(F.max(F.struct("version", *rest)).alias("last"))
@@ -133,11 +135,11 @@ def latest(usage: DataFrame) -> DataFrame:
 
 
 def reconcile(silver: Silver, days: Iterable[str], usage: DataFrame, day: DataFrame) -> DataFrame:
-    """What was billed against what relays counted: (dt, check, subject, billed, counted, equal).
+    """Compare bills and counters of relays: (dt, check, subject, billed, counted, equal).
 
     ``usage`` is ``usage_tenant_day``, ``day`` is ``traffic_1d``. The first two checks must be equal
-    to the byte. The third compares with the transport, which counts its own framing too and is
-    written when a session ends: it is shown, and never equal.
+    to the byte. The third compares with the transport, which also counts its own framing and is
+    written when a session ends. It is shown only.
     """
     wanted = tuple(days)
     hops = silver.read("hop.stat", wanted)

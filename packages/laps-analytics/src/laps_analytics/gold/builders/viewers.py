@@ -1,16 +1,15 @@
-"""One viewer is one viewer: what its relay and its player say of the same minute is not added up.
+"""Client reports with each viewer counted once.
 
-A relay reports on each client. If the player does so as well, it saw what the relay cannot: in a
-minute in which a player reports, its reports stand for its session, and those of the relay count
-for nothing there. In all other minutes the relay's do. Start-up is told once in the life of a
-session: if the player tells it, the relay's is left out, in whichever minute of the day it stands.
+A relay reports on each client, and a player may report as well. In a minute in which the player
+reports, its reports replace those of the relay. Start-up is reported once for each session: if the
+player reports it, the value of the relay is dropped for the day.
 
-What a player sent elsewhere (by POST) has the collector's name on it, and in ``session_id`` the
-mark :data:`POSTED`. If the player told its relay the id of its playback when it connected, both
-have its hash, and the report is put where the relay has the viewer: of several sessions in a day,
-the one that was nearest in time.
+A report that a player posted elsewhere carries the name of the collector, and a ``session_id`` that
+begins with :data:`POSTED`. If the player gave its relay the same playback id, both have its hash.
+The report is then assigned to the session of the viewer at that relay; of several sessions in a
+day, to the nearest in time.
 
-What is billed stays with the relay: nobody pays, or is spared, for what a player says.
+Bills use the reports of relays only, so a player cannot change them.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from laps_analytics.gold.silver import Silver
 __all__ = ["POSTED", "by_relays", "viewers"]
 
 POSTED: Final = "posted:"
-"""How the session of a report begins that did not come over a session."""
+"""Prefix of the session of a report that was posted."""
 
 _SESSION: Final = ("dt", "relay", "boot", "session_id")
 _PLACE: Final = ("region", "tenant", "track")
@@ -35,12 +34,12 @@ _PLAYER: Final = "measured_by = 'player'"
 
 
 def by_relays(reports: DataFrame) -> DataFrame:
-    """What relays measured; before telemetry 1.4 nobody else did."""
+    """Return the reports that relays measured; before telemetry 1.4 these are all."""
     return reports.where(f"NOT coalesce({_PLAYER}, false)")
 
 
 def _placed(reports: DataFrame) -> DataFrame:
-    """Reports that were sent elsewhere get the session that a relay has for their player."""
+    """Assign posted reports to the session that a relay has for their player."""
     posted = f"{_PLAYER} AND session_id LIKE '{POSTED}%'"
     sessions = (
         by_relays(reports)
@@ -76,7 +75,7 @@ def _placed(reports: DataFrame) -> DataFrame:
 
 
 def viewers(silver: Silver, days: Iterable[str]) -> DataFrame:
-    """``client.report`` with nobody in it twice, and its minute in ``window_start``."""
+    """Return ``client.report`` with each viewer once, and its minute in ``window_start``."""
     said = silver.read("client.report", days).withColumn("window_start", window("ts", 60))
     reports = _placed(said)
     # A session in the order of its minutes answers both questions: sorted once, nothing is joined.

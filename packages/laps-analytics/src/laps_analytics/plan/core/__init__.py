@@ -1,4 +1,4 @@
-"""The planner: plain data in, plain data out; no Spark, no clock, no random numbers of its own.
+"""The planner: pure functions of plain data, without Spark, clock or random numbers.
 
 ::
 
@@ -6,11 +6,11 @@
                                   |           |
                                   +-- loads --+
 
-    Plan, network, demand  -> verify (carried, forbidden) -> violations
+    reports -> trust, predict -> network          (called by plan.assemble)
+    Plan, network, demand     -> verify  -> violations
+    Plan, network, demand     -> explain, evaluate, baselines
+    windows before and after  -> measure -> revert
 
-:mod:`.verify` shares no code with the planner that it checks. :mod:`.explain` answers
-questions about a plan. :mod:`.measure` and :mod:`.revert` judge a plan after it ran.
-
-Other rooms may import every module except ``carried`` and ``forbidden``. The plan format is
-specified in ``docs/spec/plan.md``.
+:mod:`.verify` shares no code with the planner that it checks. Other rooms may import every module.
+The plan format is specified in ``docs/spec/plan.md``.
 """

@@ -1,7 +1,7 @@
-"""Other ways of choosing, to compare plans with.
+"""Baseline algorithms to compare plans with.
 
-Each function gives a tree for every group. They know the same network as the planner, and none of
-them keeps to its constraints.
+Each function returns a tree for every group. The baselines use the same network as the planner and
+ignore its constraints.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ __all__ = ["hierarchy", "hops_then_srtt", "marginal_cost", "star"]
 
 
 def star(network: Network, groups: Sequence[Group]) -> list[Tree]:
-    """Hub and spoke: the origin sends a copy to each s-relay."""
+    """Return hub-and-spoke trees: the origin sends a copy to each s-relay."""
     del network
     return [{target: (group.origin, target) for target in group.targets} for group in groups]
 
 
 def hops_then_srtt(network: Network, groups: Sequence[Group], *, peers: int = 2) -> list[Tree]:
-    """The selection algorithm of the seed on a configured network.
+    """Return the trees of the seed's selection algorithm on a configured network.
 
-    Every Edge peers with its nearest Vias and nothing else, Vias all with each other: fewest hops
-    win, then the least sum of round trip times.
+    Every Edge peers with its nearest Vias only, and all Vias with each other. The fewest hops win,
+    then the least sum of round trip times.
     """
     vias = _vias(network)
     size = network.size
@@ -67,10 +67,10 @@ def _fewest_hops(
 
 
 def hierarchy(network: Network, groups: Sequence[Group], *, cores: int = 2) -> list[Tree]:
-    """A fixed hierarchy, as CDNs had it: Edge, regional, core, regional, Edge.
+    """Return the trees of a fixed CDN hierarchy: Edge, regional, core, regional, Edge.
 
-    A region's regional is the Via that is nearest to its relays, the cores are the Vias that are
-    nearest to all; everything goes over the core that is nearest to the origin's regional.
+    The regional of a region is the Via nearest to its relays. The cores are the Vias nearest to
+    all. A track uses the core nearest to the regional of its origin.
     """
     vias = _vias(network)
     means = {via: float(np.mean(_finite(network.rtt_ms[via]))) for via in vias}
@@ -95,10 +95,9 @@ def hierarchy(network: Network, groups: Sequence[Group], *, cores: int = 2) -> l
 
 
 def marginal_cost(network: Network, groups: Sequence[Group]) -> list[Tree]:
-    """A relay that has the track already gives it for nothing, so the next one joins there.
+    """Return trees in which each target joins where one more copy is cheapest, then nearest.
 
-    Targets join one after the other, those with most viewers first, at the relay from which the one
-    more copy is cheapest, then nearest.
+    Targets with the most viewers join first.
     """
     found = []
     for group in groups:

@@ -1,4 +1,4 @@
-"""From a network, demand and policy to a plan that can be signed."""
+"""Compose a plan from a network, demand and policy."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ __all__ = ["PlanResult", "choose_vias", "compose_plan", "in_force", "snapshot_ha
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlanResult:
-    """A plan and how it came about."""
+    """A plan with its draft."""
 
     plan: Plan
     draft: Draft
     changed: int
-    """Cells that differ from the plan in force."""
+    """Number of cells that differ from the plan in force."""
 
 
 def in_force(plan: Plan | None, network: Network) -> InForce:
-    """The plan in force as a table over the rows of a network."""
+    """Return the plan in force as a table over the rows of a network."""
     found: dict[tuple[int, str, int | str], int] = {}
     for entry in () if plan is None else plan.entries:
         origin = network.index.get(str(entry.origin))
@@ -52,14 +52,14 @@ def choose_vias(
     previous: Plan | None = None,
     hold: Collection[Part] = (),
 ) -> tuple[Draft, set[int]]:
-    """The Vias of all cells, and which cells differ from the plan before.
+    """Choose the Vias of all cells; also return the cells that differ from the plan in force.
 
-    What is in a part to ``hold`` stays as the plan before has it.
+    Cells in a part of ``hold`` keep their entry of the plan in force.
     """
     old = in_force(previous, network)
 
     def vias(track: Track) -> tuple[int, ...]:
-        """What the plan before says of a track: a group is changed or kept as a whole."""
+        """Return the Vias of a track in the plan in force; a group changes as a whole."""
         regions = sorted({network.nodes[target].region for target in track.viewers})
         by_class = [old.get((track.origin, region, track.scope), DIRECT) for region in regions]
         return tuple(
@@ -76,7 +76,7 @@ def choose_vias(
 
 
 def snapshot_hash(network: Network, groups: Sequence[Group]) -> str:
-    """What a plan is based on, as one hash."""
+    """Return a hash of the input of a plan."""
     return hashlib.sha256(f"{network.digest()} {digest(groups)}".encode()).hexdigest()
 
 
@@ -92,7 +92,7 @@ def compose_plan(
     previous: Plan | None = None,
     hold: Collection[Part] = (),
 ) -> PlanResult:
-    """Plan. Time is an argument; the same arguments give the same plan."""
+    """Make a plan. The same arguments give the same plan."""
     made, changed = choose_vias(network, policy, tracks, previous, hold)
     # The first leg is shared by the cells of a group that use the same Via.
     sharing = Counter(
@@ -141,7 +141,7 @@ def _entry(made: Draft, number: int, sharing: int) -> PlanEntry:
 
 
 def _reason(made: Draft, number: int, delay_ms: float, next_best: int | None) -> str:
-    """One sentence: what it does, and what the next best would have been."""
+    """Return one sentence: the effect of an entry, and the next best Via."""
     cell = made.cells[number]
     count = len(cell.members)
     words = [

@@ -1,4 +1,4 @@
-"""What is to be carried: tracks, and groups of tracks that are carried alike."""
+"""Demand: tracks, groups of tracks with one decision, and cells of a plan."""
 
 from __future__ import annotations
 
@@ -13,52 +13,52 @@ __all__ = ["Cell", "Group", "Track", "aggregate", "cells", "digest", "scaled"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Track:
-    """A track, who publishes it, and how many watch it where."""
+    """A track with its publisher and viewers."""
 
     key: int
-    """The hash of its name."""
+    """Hash of its name."""
     origin: int
-    """The relay of the publisher."""
+    """Relay of the publisher."""
     scope: str
-    """Its class of service; "" for none."""
+    """Class of service; empty for none."""
     rate_bps: float
     viewers: Mapping[int, int]
-    """Relay to viewers there."""
+    """Relay to the number of viewers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Tracks with the same origin, class and s-relays: one decision for all of them."""
+    """Tracks with the same origin, class and s-relays, which share one decision."""
 
     origin: int
     scope: str
     keys: tuple[int, ...]
-    """Ascending."""
+    """Keys of the tracks, ascending."""
     rate_bps: float
-    """Of all of them together."""
+    """Rate of all tracks together."""
     targets: tuple[int, ...]
-    """The s-relays, ascending; without the origin."""
+    """S-relays, ascending, without the origin."""
     viewers: tuple[int, ...]
-    """At each of them."""
+    """Viewers at each target."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What one entry of a plan is about: a group, towards a region."""
+    """Unit of decision: a group towards a region."""
 
     group: int
-    """Its number among the groups."""
+    """Index of the group."""
     region: str
     members: tuple[int, ...]
-    """Which of the group's targets, by position."""
+    """Positions of its targets in the group."""
 
 
 def aggregate(
     tracks: Iterable[Track], apart: Callable[[Track], tuple[int, ...]] = lambda _track: ()
 ) -> tuple[Group, ...]:
-    """The groups, in an order that does not depend on that of the tracks.
+    """Return the groups, in an order that does not depend on the order of the tracks.
 
-    Tracks for which ``apart`` says different things are not in one group.
+    Tracks with different results of ``apart`` are in different groups.
     """
     found: dict[tuple[int, str, tuple[int, ...], tuple[int, ...]], list[Track]] = {}
     for track in tracks:
@@ -79,9 +79,9 @@ def aggregate(
 
 
 def cells(network: Network, groups: Iterable[Group]) -> tuple[Cell, ...]:
-    """What can be planned: each group towards each region, but not its own and not "nowhere".
+    """Return the cells: each group towards each other region that has a name.
 
-    Within its region an origin saves nothing by a Via, and relays apply no limit there.
+    Within its own region an origin saves nothing by a Via, and relays apply no limit there.
     """
     found = []
     for number, group in enumerate(groups):
@@ -96,7 +96,7 @@ def cells(network: Network, groups: Iterable[Group]) -> tuple[Cell, ...]:
 
 
 def scaled(tracks: Iterable[Track], factor: float) -> list[Track]:
-    """The same tracks with more, or fewer, viewers and bits."""
+    """Return the tracks with viewers and rates multiplied by a factor."""
     return [
         Track(
             key=track.key,
@@ -110,5 +110,5 @@ def scaled(tracks: Iterable[Track], factor: float) -> list[Track]:
 
 
 def digest(groups: Iterable[Group]) -> str:
-    """SHA-256 of the demand, hexadecimal."""
+    """Return the SHA-256 of the demand, in hexadecimal."""
     return hashlib.sha256(repr(tuple(groups)).encode()).hexdigest()

@@ -1,7 +1,7 @@
-"""How data would flow under a way of choosing, and figures that compare such ways.
+"""Evaluate distribution trees: cost, delay and duplication.
 
-A tree is, for each target, the relays from the origin to it. Data goes over a link once for each
-track, however many targets are behind it.
+A tree maps each target to the relays on its path from the origin. A link carries a track once,
+however many targets are behind it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from laps_analytics.plan.core.rules import HOP_MS, Policy, hourly_cost
 __all__ = ["Figures", "Tree", "figures", "trees_of", "weighted_percentile"]
 
 Tree = Mapping[int, tuple[int, ...]]
-"""Target to the relays on the way, origin first, target last."""
+"""Target to the relays on its path, origin first, target last."""
 
 Wires = Callable[[int, int], Sequence[int]]
-"""The fibre links between two relays, as numbers."""
+"""Returns the fibre links between two relays, as numbers."""
 
 
 def trees_of(made: Draft) -> list[Tree]:
-    """The trees of a draft; cells without a Via are hub and spoke."""
+    """Return the trees of a draft; cells without a Via are hub and spoke."""
     found: list[dict[int, tuple[int, ...]]] = [
         {target: (group.origin, target) for target in group.targets} for group in made.groups
     ]
@@ -42,24 +42,24 @@ def trees_of(made: Draft) -> list[Tree]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What a way of choosing costs and gives."""
+    """Cost and quality of a set of trees."""
 
     wan_cost: float
     """Price of an hour between regions."""
     cost: float
-    """Price of an hour, within regions, too."""
+    """Price of an hour between and within regions."""
     duplication: float
     """WAN bytes by the bytes of one copy for each region."""
     stress: int
-    """Most copies of one track over one fibre link; between two regions if it is unknown."""
+    """Most copies of a track over one fibre link; between two regions if fibre is unknown."""
     fibre: float
-    """Byte-kilometres, or bytes if fibre is unknown; compare with ideal multicast's."""
+    """Byte-kilometres, or bytes if fibre is unknown."""
     delay_p50_ms: float
     delay_p95_ms: float
     over_limit: float
-    """Share of viewers whose round trip or loss is over the limit of their class."""
+    """Share of viewers with a round trip time or loss over the limit of their class."""
     objective: float
-    """What a plan minimises: price, delay, and viewers over a limit."""
+    """Objective of the planner: price, delay, and viewers over a limit."""
     hops: float
     """Mean number of links to a viewer."""
 
@@ -73,7 +73,7 @@ def figures(
     wires: Wires | None = None,
     kilometres: Sequence[float] = (),
 ) -> Figures:
-    """Measure trees; delays are weighed by viewers."""
+    """Evaluate trees; delays are weighted by viewers."""
     regions = network.regions()
     wan = cost = wan_bytes = ideal = fibre = 0.0
     stress = 1
@@ -132,7 +132,7 @@ def figures(
 
 
 def weighted_percentile(values: Floats, weights: Floats, share: float) -> float:
-    """The smallest value that at least ``share`` of the weight is not above; 0 of nothing."""
+    """Return the least value with at least ``share`` of the weight at or below it; 0 if empty."""
     if not len(values):
         return 0.0
     order = np.argsort(values, kind="stable")

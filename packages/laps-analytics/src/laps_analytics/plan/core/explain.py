@@ -1,4 +1,4 @@
-"""Why this Via: what else there was, what forbade it, what the next best costs; and what if."""
+"""Explain decisions, compare plans and evaluate scenarios."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ class Alternative:
     via: str
     """Node id; "direct" for hub and spoke."""
     cost: float | None
-    """What the cell would cost an hour; None if it is not allowed."""
+    """Cost of the cell for an hour; None if the choice is not allowed."""
     extra: float | None
-    """How much more that is, as a share of what is paid now."""
+    """Additional cost, as a share of the present cost."""
     bound: str
-    """Which constraint forbids it; empty if none does."""
+    """Constraint that forbids it; empty if it is allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """A decision, and what stood beside it."""
+    """A decision and its alternatives."""
 
     origin: str
     region: str
@@ -54,18 +54,18 @@ class Explanation:
     tracks: int
     targets: int
     via: str
-    """Node id; "direct" if the plan says nothing."""
+    """Node id; "direct" if the plan has no entry."""
     cost: float | None
     star_cost: float
-    """What hub and spoke would cost, allowed or not."""
+    """Cost of hub and spoke, whether or not it is allowed."""
     note: str
-    """Why the best was not taken, or why there is no choice; empty if neither."""
+    """Why the best choice was not taken, or why there is none; empty otherwise."""
     alternatives: tuple[Alternative, ...]
-    """Those that are allowed first, cheapest first."""
+    """Alternatives: allowed ones first, cheapest first."""
 
     @property
     def next_best(self) -> Alternative | None:
-        """The cheapest that is allowed."""
+        """The cheapest allowed alternative."""
         return next((item for item in self.alternatives if not item.bound), None)
 
 
@@ -137,7 +137,10 @@ def _alternative(via: str, cost: float, now: float, bound: str) -> Alternative:
 
 
 def planned_vias(plan: Plan, made: Draft, number: int) -> dict[str, int]:
-    """What a plan says of a cell: Via ("direct" if nothing) to how many of its tracks."""
+    """Return the Vias of a cell in a plan, each with its number of tracks.
+
+    "direct" stands for tracks without an entry.
+    """
     cell = made.cells[number]
     group = made.groups[cell.group]
     table = _by_key(plan)
@@ -153,7 +156,7 @@ def planned_vias(plan: Plan, made: Draft, number: int) -> dict[str, int]:
 
 
 def entries_without_demand(plan: Plan, made: Draft) -> list[PlanEntry]:
-    """Entries of a plan of whose tracks a draft has none."""
+    """Return the entries of a plan whose tracks are not in a draft."""
     there: set[tuple[str, str, int | str]] = set()
     for cell in made.cells:
         group = made.groups[cell.group]
@@ -176,12 +179,12 @@ def _by_key(plan: Plan) -> Mapping[tuple[str, str, int | str], PlanEntry]:
 
 
 def _keys(entry: PlanEntry) -> Sequence[int | str]:
-    """The tracks of an entry, or its class."""
+    """Return the tracks of an entry, or its class."""
     return (entry.scope,) if entry.tracks is None else entry.tracks
 
 
 def declared_legs(made: Draft) -> tuple[int, int]:
-    """How many links a draft uses, and of how many somebody declared which countries they pass."""
+    """Return the number of links of a draft, and of those with declared countries."""
     used: set[tuple[int, int]] = set()
     for cell, via in zip(made.cells, made.via, strict=True):
         group = made.groups[cell.group]
@@ -195,7 +198,7 @@ def declared_legs(made: Draft) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What two plans say differently about one thing."""
+    """A difference between two plans."""
 
     kind: str
     """added, removed or moved."""
@@ -203,13 +206,13 @@ class Change:
     region: str
     scope: str
     track: str
-    """The hash; empty for an entry about a whole class."""
+    """Hash of the track; empty for an entry of a whole class."""
     before: str | None
     after: str | None
 
 
 def diff(old: Plan, new: Plan) -> list[Change]:
-    """Everything that the plans answer differently, in order."""
+    """Return all differences between two plans, in order."""
     before, after = _table(old), _table(new)
     found = []
     for key in sorted(before.keys() | after.keys()):
@@ -243,23 +246,23 @@ def _table(plan: Plan) -> Mapping[tuple[int, str, str, str], PlanEntry]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """What is different."""
+    """Changes of a scenario."""
 
     drain: tuple[str, ...] = ()
-    """Node ids of relays that carry nothing for others any more."""
+    """Node ids of relays that stop forwarding for others."""
     prices: Mapping[str, float] = field(default_factory=dict)
-    """Region to a factor for what leaves it."""
+    """Region to the price factor of traffic that leaves it."""
     demand: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The same figures before and after."""
+    """Figures before and after a scenario."""
 
     before: Figures
     after: Figures
     moved: int
-    """Cells that get another Via, or none."""
+    """Number of cells whose Via changes."""
     uncovered_before: int
     uncovered_after: int
 
@@ -267,7 +270,7 @@ class Outcome:
 def what_if(
     network: Network, policy: Policy, tracks: Sequence[Track], scenario: Scenario
 ) -> Outcome:
-    """Plan twice and compare."""
+    """Plan without and with a scenario, and compare."""
     other = network.drained(scenario.drain)
     for region, factor in sorted(scenario.prices.items()):
         other = other.priced(region, factor)

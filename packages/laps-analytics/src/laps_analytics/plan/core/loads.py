@@ -1,11 +1,11 @@
-"""What a draft puts on relays and links, and what is left of them.
+"""Load of relays and links under a draft, and their spare capacity.
 
-Every copy counts: what goes over a Via, what an origin sends directly, and what it sends within its
-own region, which no plan moves. A relay sends each copy once, so an origin has one for every target
-that it serves itself and one for every Via of a track.
+Every copy counts: over a Via, sent directly by an origin, or sent within the region of the origin.
+A relay sends each copy once. So an origin sends one copy for every target that it serves itself,
+and one for every Via of a track.
 
-A *reserve* is what a spot would get if one Via failed and its cells took their second ways. That
-must fit into the whole capacity; what is planned for must fit into the share that headroom leaves.
+A *reserve* is the load that a resource gets if one Via fails and its cells use their fallbacks. It
+must fit into the full capacity. Planned load must fit into the share that headroom leaves.
 """
 
 from __future__ import annotations
@@ -22,14 +22,17 @@ from laps_analytics.plan.core.rules import capacities
 __all__ = ["ROUNDING", "Loads", "Resource"]
 
 ROUNDING: Final = 1e-3
-"""Bits a second that come from adding up in another order."""
+"""Difference in bits a second that may come from the order of additions."""
 
 Resource = tuple[int, ...]
 """A relay, or a link as two relays."""
 
 
 class Loads:
-    """What is left of relays and links; ``vias`` is a Via for each cell, the draft's by default."""
+    """Spare capacity of relays and links.
+
+    ``vias`` has a Via for each cell; by default those of the draft.
+    """
 
     def __init__(self, draft: Draft, vias: Sequence[int] | None = None) -> None:
         self._draft = draft
@@ -38,9 +41,9 @@ class Loads:
         self._node_rest, self._link_rest = _rest(draft)
         self._uses: dict[tuple[int, int], int] = {}
         self._reserved: dict[Resource, dict[int, float]] = {}
-        """By spot and Via that fails."""
+        """Reserved rate by resource and failing Via."""
         self._second_uses: dict[tuple[int, int, int], int] = {}
-        """By group, Via that fails and second Via."""
+        """Number of uses by group, failing Via and fallback."""
         planned: dict[int, set[int]] = {}
         for cell in draft.cells:
             planned.setdefault(cell.group, set()).update(cell.members)
@@ -52,7 +55,7 @@ class Loads:
             self._put(number, via, 1)
 
     def targets(self, number: int) -> list[int]:
-        """The rows of a cell's s-relays."""
+        """Return the rows of the targets of a cell."""
         cell = self._draft.cells[number]
         group = self._draft.groups[cell.group]
         return [group.targets[member] for member in cell.members]
@@ -87,11 +90,11 @@ class Loads:
         self._put(number, self._draft.via[number], -1)
 
     def restore(self, number: int) -> None:
-        """Put a cell back."""
+        """Add the load of a removed cell again."""
         self._put(number, self._draft.via[number], 1)
 
     def fits(self, number: int, via: int) -> bool:
-        """Whether a cell that was lifted can take a way."""
+        """Return whether a removed cell fits on a Via, or on the direct path."""
         group = self._draft.groups[self._draft.cells[number].group]
         origin, rate, targets = group.origin, group.rate_bps, self.targets(number)
         if via == DIRECT:
@@ -114,7 +117,7 @@ class Loads:
         return spare >= 0 and spare + self._rest_of(resource) >= reserved
 
     def spare(self, resource: Resource) -> float:
-        """What is left of a relay or link; below 0 it carries too much."""
+        """Return the spare capacity of a relay or link; negative if it is overloaded."""
         return float(
             self.node_spare[resource[0]] if len(resource) == 1 else self.link_spare[resource]
         )
@@ -127,10 +130,7 @@ class Loads:
     # Second ways
 
     def second(self, number: int, via: int) -> int | None:
-        """The cheapest other Via that could take a cell over if ``via`` failed; None: none could.
-
-        The cell is lifted or where it is.
-        """
+        """Return the cheapest fallback with room for a cell if ``via`` failed; None without one."""
         draft = self._draft
         total = draft.tables[number].cost + draft.choices.first_legs(
             draft.groups[draft.cells[number].group]
@@ -148,7 +148,7 @@ class Loads:
         return None
 
     def reserve(self, number: int, via: int, second: int) -> None:
-        """Keep room on a second way."""
+        """Reserve capacity for a fallback."""
         for resource, rate in self._taken_over(number, via, second):
             kept = self._reserved.setdefault(resource, {})
             kept[via] = kept.get(via, 0.0) + rate
@@ -156,12 +156,12 @@ class Loads:
         self._second_uses[key] = self._second_uses.get(key, 0) + 1
 
     def release(self) -> None:
-        """No second way has room kept any more."""
+        """Release all reserves."""
         self._reserved.clear()
         self._second_uses.clear()
 
     def _taken_over(self, number: int, via: int, second: int) -> list[tuple[Resource, float]]:
-        """What a second way gets if the first one fails."""
+        """Return the load of a fallback if the first Via fails."""
         cell = self._draft.cells[number]
         group = self._draft.groups[cell.group]
         rate, targets = group.rate_bps, self.targets(number)
@@ -175,7 +175,7 @@ class Loads:
     # Crowds
 
     def resources(self, number: int) -> list[Resource]:
-        """The relay and the links that a cell uses: what gets better if it goes elsewhere."""
+        """Return the relay and the links that a cell loads."""
         via = self._vias[number]
         origin = self._draft.groups[self._draft.cells[number].group].origin
         if via == GONE:
@@ -185,17 +185,17 @@ class Loads:
         return found if via == DIRECT else [*found, (origin, via)]
 
     def is_over(self, resource: Resource) -> bool:
-        """Whether it carries too much."""
+        """Return whether a resource is overloaded."""
         return self.spare(resource) < -ROUNDING
 
     def over(self) -> set[Resource]:
-        """Relays and links that carry too much."""
+        """Return the overloaded relays and links."""
         nodes = np.flatnonzero(self.node_spare < -ROUNDING)
         links = np.argwhere(self.link_spare < -ROUNDING)
         return {(int(node),) for node in nodes} | {(int(a), int(b)) for a, b in links}
 
     def overloaded(self) -> list[tuple[Resource, list[int]]]:
-        """Spots that carry too much, worst first, and the cells that use them."""
+        """Return the overloaded resources, worst first, each with its cells."""
         over = self.over()
         users: dict[Resource, list[int]] = {}
         for number in range(len(self._vias)) if over else ():
@@ -209,7 +209,7 @@ class Loads:
 
 
 def _rest(draft: Draft) -> tuple[Floats, Floats]:
-    """What headroom leaves of relays and links."""
+    """Return the capacity that headroom reserves, of relays and of links."""
     share = 1 - draft.policy.headroom
     nodes = np.array([node.capacity_bps for node in draft.network.nodes])
     # Of what is not limited, nothing is nothing.

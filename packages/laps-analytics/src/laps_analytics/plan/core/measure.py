@@ -1,11 +1,11 @@
-"""Whether a plan helped: windows after it against windows before that are like them.
+"""Statistical comparison of windows before and after a plan.
 
-A window after the plan is compared with those before it of the same hour and kind of day (working
-day or weekend) whose demand is nearest. What is measured in one minute is much like what is
-measured in the next, so minutes are no independent witnesses: the differences of a run of hours
-count as one. The change is the median of the means of any two of them (Hodges and Lehmann), and its
-interval is that of the signed-rank test, which is exact for few and does not ask for normal noise.
-A plan is worse only if the whole interval is, and there are runs enough that it cannot be chance.
+A window after the plan is compared with earlier windows of the same hour and kind of day whose
+demand is nearest. Kinds of day are working days and weekends. Neighbouring minutes are not
+independent, so the differences of a run of hours count as one. The change is the Hodges-Lehmann
+estimate, and its interval is that of the signed-rank test. That test is exact for few values and
+does not assume normal noise. A plan is worse only if the whole interval is, and if there are enough
+runs.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ import numpy as np
 __all__ = ["Verdict", "Window", "matched"]
 
 _NEAR: Final = 3
-"""How many windows before each one after is compared with."""
+"""Number of earlier windows that a later one is compared with."""
 _DEMAND: Final = 0.3
-"""How much demand of a pair may differ, as a share."""
+"""Largest relative difference of demand within a pair."""
 _HOUR_US: Final = 3_600_000_000
 _EXACT: Final = 60
-"""With more runs than this the sum of ranks is as good as normal."""
+"""Number of runs above which the normal approximation is used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What was measured in a while."""
+    """A measured value."""
 
     start_us: int
-    """Microseconds since 1970."""
+    """Begin of the window, microseconds since 1970."""
     demand: float
-    """Viewers, or bits; what the value may depend on."""
+    """Viewers or bits, which the value may depend on."""
     value: float
-    """What is to be small, such as the 95th percentile of latency."""
+    """Measured value; less is better."""
 
     @property
     def kind(self) -> tuple[bool, int]:
-        """Weekend or not, and the hour, UTC."""
+        """Whether it is a weekend, and the hour (UTC)."""
         hours = self.start_us // 3_600_000_000
         # The first day of 1970 was a Thursday.
         return (hours // 24 + 3) % 7 >= 5, hours % 24
@@ -50,32 +50,32 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What the comparison says."""
+    """Result of a comparison."""
 
     pairs: int
-    """Windows after the plan that had something like them before it."""
+    """Windows after the plan with a similar one before it."""
     runs: int
-    """Runs of hours with such windows, each of which counts once."""
+    """Runs of hours with such windows. Each counts once."""
     change: float
-    """Median difference: below 0 is better; NaN without pairs."""
+    """Median difference; negative is better, NaN without pairs."""
     low: float
-    """The interval of that, ..."""
+    """Lower end of the interval."""
     high: float
     level: float = 0.95
-    """... and how sure that is."""
+    """Confidence level of the interval."""
 
     @property
     def enough(self) -> bool:
-        """Whether there are runs enough to tell anything from chance.
+        """Whether there are enough runs to exclude chance.
 
-        If a plan did nothing, so many runs would all differ to one side by chance once in
-        ``2 ** (runs - 1)`` times.
+        Without an effect all runs differ in one direction with a probability of ``2 ** (1 -
+        runs)``.
         """
         return self.runs > 0 and 2.0 ** (1 - self.runs) <= 1 - self.level
 
     @property
     def word(self) -> str:
-        """better, worse, or unclear."""
+        """better, worse or unclear."""
         if not self.enough:
             return "unclear"
         if self.high < 0:
@@ -84,7 +84,7 @@ class Verdict:
 
     @property
     def revert(self) -> bool:
-        """Whether to go back to the plan before is proposed. Nobody does it by himself."""
+        """Whether reverting is proposed. An operator decides."""
         return self.word == "worse"
 
 
@@ -96,10 +96,10 @@ def matched(
     block_us: int = _HOUR_US,
     run: int | None = None,
 ) -> Verdict:
-    """Compare windows; the same arguments give the same verdict.
+    """Compare windows. The same arguments give the same verdict.
 
-    Windows of one block count once, and so do ``run`` blocks in a row: the cube root of their
-    number if nobody says.
+    Windows of one block count once, and so do ``run`` consecutive blocks; by default the cube root
+    of their number.
     """
     return _verdict(_differences(before, after, block_us), level, run)
 
@@ -107,7 +107,7 @@ def matched(
 def _differences(
     before: Sequence[Window], after: Sequence[Window], block_us: int
 ) -> dict[int, list[float]]:
-    """By block, what its windows differ from those before that are like them."""
+    """Return, by block, the differences of its windows to similar earlier ones."""
     by_kind: dict[tuple[bool, int], list[Window]] = {}
     for window in before:
         by_kind.setdefault(window.kind, []).append(window)
@@ -146,7 +146,7 @@ def _verdict(blocks: Mapping[int, Sequence[float]], level: float, run: int | Non
 
 
 def _cut(count: int, tail: float) -> int:
-    """How many of the smallest means of pairs are outside of the interval, and of the largest."""
+    """Return the number of pair means below the interval, which is also that above it."""
     if count > _EXACT:
         mean, square = count * (count + 1) / 4, count * (count + 1) * (2 * count + 1) / 24
         return int(NormalDist(mean, math.sqrt(square)).inv_cdf(tail))

@@ -1,7 +1,7 @@
-"""What a planner knows of a network: relays, and what lies between each two of them.
+"""Network of the planner: relays, and measurements between each two of them.
 
-Tables have relays as rows and columns, in one order. A link that nobody knows has an infinite round
-trip time. Nothing here reads a clock or a file.
+Tables have relays as rows and columns, in one order. An unknown link has an infinite round trip
+time.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ class Node:
     """edge, via, stub or control."""
     region: str = ""
     country: str = ""
-    """Two letters; empty if nobody says."""
+    """Two letters; empty if unknown."""
     longitude: float | None = None
     latitude: float | None = None
     capacity_bps: float = float("inf")
-    """What it can send."""
+    """Rate that it can send."""
     load_bps: float = 0.0
-    """What it sends already that no plan moves, such as to its clients."""
+    """Load that no plan moves, such as to its clients."""
     usable: bool = True
-    """Whether a plan may put something on it: not if it drains, or is overloaded."""
+    """Whether a plan may use it as a Via. False while it drains or is overloaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Network:
-    """Relays and links. Links have directions; what is measured is usually the same in both."""
+    """Relays and directed links."""
 
     nodes: tuple[Node, ...]
     rtt_ms: Floats
     loss: Floats
     price: Floats
-    """What a gigabyte costs from row to column; only ratios count."""
+    """Price of a gigabyte from row to column. Only ratios matter."""
     capacity_bps: Floats
     load_bps: Floats
-    """What a link carries already that no plan moves."""
+    """Load of a link that no plan moves."""
     countries: Mapping[tuple[int, int], frozenset[str]] = field(default_factory=dict)
-    """Countries that the IP path of a link passes, where somebody declared them; either order."""
+    """Declared countries on the IP path of a link, in either order of its ends."""
     index: Mapping[str, int] = field(init=False)
     """Node id to row."""
 
@@ -71,26 +71,26 @@ class Network:
 
     @property
     def size(self) -> int:
-        """How many relays."""
+        """Number of relays."""
         return len(self.nodes)
 
     def regions(self) -> tuple[str, ...]:
-        """The region of each relay."""
+        """Return the region of each relay."""
         return tuple(node.region for node in self.nodes)
 
     def at(self, node: str) -> int:
-        """The row of a relay; :class:`PlanError` if there is no such relay."""
+        """Return the row of a relay; raise :class:`PlanError` if it is unknown."""
         if node not in self.index:
             raise PlanError(f"there is no relay {node} in the network that the plan is about")
         return self.index[node]
 
     def path_countries(self, a: int, b: int) -> frozenset[str]:
-        """Countries that the IP path between two relays is declared to pass; none if unknown."""
+        """Return the declared countries between two relays; empty if unknown."""
         found = self.countries.get((a, b))
         return self.countries.get((b, a), frozenset()) if found is None else found
 
     def digest(self) -> str:
-        """SHA-256 of everything, hexadecimal."""
+        """Return the SHA-256 of the network, in hexadecimal."""
         digest = hashlib.sha256()
         for node in self.nodes:
             digest.update(repr(node).encode())
@@ -103,7 +103,7 @@ class Network:
     # What if
 
     def drained(self, nodes: Iterable[str]) -> Network:
-        """The same without some relays on any way."""
+        """Return the network with some relays unusable."""
         gone = {self.at(node) for node in nodes}
         changed = tuple(
             replace(node, usable=False) if number in gone else node
@@ -112,7 +112,7 @@ class Network:
         return replace(self, nodes=changed)
 
     def priced(self, region: str, factor: float) -> Network:
-        """The same with other prices for what leaves a region's relays towards other regions."""
+        """Return the network with other prices for traffic that leaves a region."""
         regions = np.array(self.regions())
         if region not in regions:
             raise PlanError(f"no relay is in the region {region!r}")

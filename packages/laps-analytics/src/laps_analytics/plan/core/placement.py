@@ -1,9 +1,9 @@
-"""Choosing Vias: greedy facility location for each group, then what groups share.
+"""Choose Vias by greedy facility location, for each group alone.
 
-For one group, opening a Via costs the first leg, once, whatever regions it then serves; a region is
-served by one Via or directly. Greedy opens the Via that saves most, again and again, and then
-closes and exchanges what it has opened for as long as that helps. The budget of changes and the
-capacity of relays and links are shared by all groups, see :mod:`~laps_analytics.plan.core.repair`.
+Opening a Via costs the first leg once for a group, whatever regions it serves. A region is served
+by one Via or directly. The greedy step opens the Via that saves most, repeatedly. A local search
+then closes and exchanges opened Vias while that helps. All groups share the change budget and the
+capacities; see :mod:`~laps_analytics.plan.core.repair`.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from laps_analytics.plan.core.rules import HOP_MS, UNSERVED, CellTable, Choices,
 __all__ = ["DIRECT", "GONE", "Draft", "InForce", "draft", "solve_group"]
 
 DIRECT: Final = -1
-"""No Via: the plan has nothing to say."""
+"""No Via: the plan has no entry."""
 GONE: Final = -2
-"""A Via of the plan in force that the network does not have any more."""
+"""A Via of the plan in force that is not in the network."""
 
 InForce = Mapping[tuple[int, str, int | str], int]
-"""Origin, region, and key or class, to the Via of the plan in force (rows of the network)."""
+"""Origin, region, and track or class to the Via of the plan in force, as rows of the network."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Draft:
-    """A plan in the making: which Via each cell gets, and what the choices were."""
+    """A plan in progress: the Via of each cell, and the alternatives."""
 
     network: Network
     policy: Policy
@@ -40,17 +40,17 @@ class Draft:
     cells: Sequence[Cell]
     tables: Sequence[CellTable]
     via: list[int]
-    """By cell: row of the Via, or :data:`DIRECT`."""
+    """Row of the Via of each cell, or :data:`DIRECT`."""
     uncovered: dict[int, str] = field(default_factory=dict)
-    """Cells for which no choice is allowed, and why: relays choose by themselves there."""
+    """Cells without an allowed choice, and why. Relays choose there."""
     displaced: dict[int, int] = field(default_factory=dict)
-    """Cells that capacity moved, and the Via that would have been best."""
+    """Cells that lack of capacity moved, and their best Via."""
     kept: dict[int, int] = field(default_factory=dict)
-    """Cells that the budget of changes left as they are, and the Via that would have been best."""
+    """Cells that the change budget kept, and their best Via."""
     held: set[int] = field(default_factory=set)
-    """Cells that nobody wants to be changed."""
+    """Cells that must not change."""
     second: dict[int, int] = field(default_factory=dict)
-    """Cells and the Via that takes them over if theirs fails: it has room for that."""
+    """Cells to their fallback, which has room for them."""
     full: set[int] = field(default_factory=set)
     """Cells that have a Via because their direct way cannot carry them."""
 
@@ -66,7 +66,7 @@ class Draft:
         return float("inf") if column is None else float(self.tables[cell].cost[column])
 
     def over(self, cell: int, via: int) -> Floats:
-        """Round trips to the targets of a cell over a Via, or directly, as predicted."""
+        """Return the round trip times to the targets of a cell over a Via, or directly."""
         found, rtt = self.cells[cell], self.network.rtt_ms
         group = self.groups[found.group]
         targets = [group.targets[member] for member in found.members]
@@ -74,21 +74,21 @@ class Draft:
         return direct if via == DIRECT else rtt[group.origin, via] + rtt[via, targets] + HOP_MS
 
     def viewers(self, cell: int) -> Floats:
-        """At each target of a cell."""
+        """Return the viewers at each target of a cell."""
         found = self.cells[cell]
         group = self.groups[found.group]
         return np.array([group.viewers[member] for member in found.members], dtype=float)
 
     def members(self, cell: int) -> int:
-        """How many targets."""
+        """Return the number of targets of a cell."""
         return len(self.cells[cell].members)
 
     def rate(self, cell: int) -> float:
-        """Bits a second of its group."""
+        """Return the rate of the group of a cell in bits a second."""
         return self.groups[self.cells[cell].group].rate_bps
 
     def objective(self) -> float:
-        """What the draft costs; cells without any allowed choice cost what hub and spoke does."""
+        """Return the cost of the draft; cells without a choice cost what hub and spoke does."""
         total = 0.0
         opened: set[tuple[int, int]] = set()
         for number, cell in enumerate(self.cells):
@@ -104,13 +104,13 @@ class Draft:
         return total
 
     def _star(self, number: int) -> float:
-        """Hub and spoke, allowed or not."""
+        """Return the cost of hub and spoke, whether or not it is allowed."""
         cell = self.cells[number]
         return self.choices.star(self.groups[cell.group], cell)
 
 
 def draft(network: Network, policy: Policy, groups: Sequence[Group]) -> Draft:
-    """The best that each group could have if it were alone."""
+    """Return the best choice of each group if it were alone."""
     choices = Choices(network, policy)
     every = cells(network, groups)
     tables = [choices.cell(groups[cell.group], cell) for cell in every]
@@ -141,7 +141,7 @@ def draft(network: Network, policy: Policy, groups: Sequence[Group]) -> Draft:
 
 
 def _uncovered_reason(table: CellTable, disjoint: bool) -> str:
-    """Why a cell has no choice at all."""
+    """Return why a cell has no choice."""
     if not len(table.cost):
         return "there is no Via"
     counts = {
@@ -157,7 +157,7 @@ def _uncovered_reason(table: CellTable, disjoint: bool) -> str:
 
 
 def solve_group(tables: Sequence[CellTable], legs: Floats) -> list[int]:
-    """Column of the candidate for each cell of one group, or :data:`DIRECT`."""
+    """Return the candidate's column for each cell of a group, or :data:`DIRECT`."""
     if not len(legs):
         return [DIRECT] * len(tables)
     cost = np.stack([table.cost for table in tables])
@@ -185,7 +185,7 @@ def solve_group(tables: Sequence[CellTable], legs: Floats) -> list[int]:
 
 
 def _improve(opened: list[int], cost: Floats, direct: Floats, legs: Floats) -> list[int]:
-    """Close one, or exchange one for another, for as long as that is better; a few rounds."""
+    """Close or exchange opened Vias while that lowers the cost, for a limited number of rounds."""
     for _ in range(12):
         now = _value(opened, cost, direct, legs)
         best, trial = now, opened

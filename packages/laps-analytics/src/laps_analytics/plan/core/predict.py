@@ -1,9 +1,8 @@
-"""What a link will be like in the next quarter of an hour: seasonal median and a moving average.
+"""Forecast a link for the next quarter of an hour: seasonal median and moving average.
 
-The forecast is a mean of two that fail in different ways. What was usual at this time of other days
-knows that evenings are busy, and nothing of today; the moving average of today knows nothing of
-what comes. :func:`backtest` says on the data itself whether that beats the last value, which is
-what a planner without a forecast would use.
+The forecast combines two estimates that fail differently. The seasonal median knows the time of day
+and not the present. The moving average knows the present only. :func:`backtest` decides on the data
+whether the forecast is better than the last value.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ __all__ = ["DAY", "WINDOWS_USED", "WINDOW_US", "Backtest", "backtest", "backtest
 Pair = TypeVar("Pair", tuple[str, str], tuple[int, int])
 
 WINDOW_US: Final = 300_000_000
-"""Five minutes."""
+"""Length of a window: five minutes."""
 DAY: Final = 288
 """Windows of a day."""
 _ALPHA: Final = 0.3
@@ -37,11 +36,14 @@ WINDOWS_USED: Final = frozenset(range(1 - _RECENT, 1)) | frozenset(
     for step in range(-1, _AHEAD)
     for near in range(-_AROUND, _AROUND + 1)
 )
-"""The windows that a forecast is made from, counted from the last one, which is 0."""
+"""Windows that a forecast uses, relative to the last one, which is 0."""
 
 
 def forecast(series: Floats, *, ahead: int = _AHEAD, season: int = DAY) -> float:
-    """The mean of the next ``ahead`` windows. Windows without data are NaN; all NaN gives NaN."""
+    """Return the mean of the next ``ahead`` windows. Windows without data are NaN.
+
+    Returns NaN if there is no recent data.
+    """
     if not np.isfinite(series).any():
         return float("nan")
     recent = _moving(series)
@@ -58,7 +60,7 @@ def forecast(series: Floats, *, ahead: int = _AHEAD, season: int = DAY) -> float
 
 
 def _moving(series: Floats) -> float | None:
-    """The exponential moving average at the end."""
+    """Return the exponential moving average at the end."""
     level: float | None = None
     for value in series[-_RECENT:]:
         if np.isfinite(value):
@@ -67,7 +69,7 @@ def _moving(series: Floats) -> float | None:
 
 
 def _usual(series: Floats, step: int, season: int) -> float | None:
-    """The median of the same time on other days, half an hour around it."""
+    """Return the median at the same time of other days, with half an hour around it."""
     found: list[float] = []
     for day in range(1, _DAYS + 1):
         at = len(series) + step - day * season
@@ -77,7 +79,7 @@ def _usual(series: Floats, step: int, season: int) -> float | None:
 
 
 def backtest_links(lengths: Mapping[Pair, int], most: int = 20) -> list[Pair]:
-    """Some links with a history of so many windows, to judge forecasts by."""
+    """Return some links with a history longer than two days, to backtest forecasts."""
     long = [pair for pair in sorted(lengths) if lengths[pair] > 2 * DAY]
     step = max(1, len(long) // most)
     return long[::step][:most]
@@ -85,24 +87,24 @@ def backtest_links(lengths: Mapping[Pair, int], most: int = 20) -> list[Pair]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backtest:
-    """How forecasts did on what came afterwards."""
+    """Result of a backtest."""
 
     trials: int
     error: float
     """Mean absolute error of the forecast."""
     last_error: float
-    """That of taking the last value."""
+    """Mean absolute error of the last value."""
 
     @property
     def wins(self) -> bool:
-        """Whether the forecast is worth having."""
+        """Whether the forecast is better."""
         return self.trials > 0 and self.error < self.last_error
 
 
 def backtest(
     links: Sequence[Floats], *, ahead: int = _AHEAD, season: int = DAY, trials: int = 50
 ) -> Backtest:
-    """Forecast from many points of the past of each link, and compare with what came."""
+    """Forecast from many points in the past of each link, and compare with the data after it."""
     errors: list[float] = []
     last_errors: list[float] = []
     for series in links:

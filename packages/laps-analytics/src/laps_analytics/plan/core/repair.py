@@ -1,4 +1,4 @@
-"""What groups share: a budget of changes, and the capacity of relays and links."""
+"""Fit a draft to the change budget and to the capacity of relays and links."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from laps_analytics.plan.core.revert import Part, is_in
 __all__ = ["ChangeTracker", "apply_change_budget", "fit_to_capacity", "has_room", "old_via"]
 
 _ROUNDS: Final = 8
-"""Of moving cells off crowded spots; one is enough unless Edges are Vias."""
+"""Rounds of moving cells off overloaded resources. One is enough unless Edges are Vias."""
 
 NO_ROOM: Final = "no Via has room for it"
 NO_BUDGET: Final = "the budget of changes is used up"
@@ -22,7 +22,7 @@ HELD: Final = "it is held as it was"
 
 
 def old_via(draft: Draft, cell: int, in_force: InForce) -> int:
-    """The Via that the plan in force has for a cell: that of its first track that has one."""
+    """Return the Via of a cell in the plan in force: that of its first track with an entry."""
     found = draft.cells[cell]
     group = draft.groups[found.group]
     said: tuple[int | str, ...] = (*group.keys, group.scope)
@@ -34,11 +34,11 @@ def old_via(draft: Draft, cell: int, in_force: InForce) -> int:
 
 
 class ChangeTracker:
-    """Which cells differ from the plan in force, and how many of these changes count.
+    """Cells that differ from the plan in force, and the changes that count.
 
-    What must change does not: its Via is gone or not allowed any more, or what it uses would be
-    too full if nothing were changed. What is held stays as it is, or is left to relays if its Via
-    is not allowed any more; only what is too full moves it.
+    A change does not count if it is necessary: its Via is gone, is not allowed any more, or uses an
+    overloaded resource. A held cell keeps its Via, or gets none if that is not allowed any more.
+    Only an overload moves it.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class ChangeTracker:
                     self.old[number] = DIRECT
                 draft.via[number] = self.old[number]
         self.changed = {n for n, via in enumerate(draft.via) if via != self.old[n]}
-        """Cells that differ, whether or not that counts."""
+        """Cells that differ, whether or not the change counts."""
         self.must = {
             number
             for number, via in enumerate(self.old)
@@ -65,14 +65,14 @@ class ChangeTracker:
             self.must |= {number for _, users in before.overloaded() for number in users}
 
     def record(self, number: int) -> None:
-        """The draft has another way for a cell."""
+        """Record that the Via of a cell in the draft changed."""
         if self._draft.via[number] == self.old[number]:
             self.changed.discard(number)
         else:
             self.changed.add(number)
 
     def allows(self, number: int, via: int) -> bool:
-        """Whether a cell may go elsewhere."""
+        """Return whether a cell may change to a Via."""
         if number in self._draft.held and number not in self.must:
             return via == self.old[number]
         free = via == self.old[number] or number in self.must or number in self.changed
@@ -80,7 +80,7 @@ class ChangeTracker:
 
 
 def apply_change_budget(draft: Draft, tracker: ChangeTracker) -> None:
-    """Leave what gains least as it is."""
+    """Undo the changes that gain least, down to the budget."""
     if tracker.budget is None:
         return
     voluntary = []
@@ -95,10 +95,10 @@ def apply_change_budget(draft: Draft, tracker: ChangeTracker) -> None:
 
 
 def fit_to_capacity(draft: Draft, tracker: ChangeTracker) -> None:
-    """Move cells off relays and links that cannot carry them, then name second ways.
+    """Move cells off overloaded relays and links, then assign fallbacks.
 
-    A cell goes only where it fits. One that fits nowhere is left to hub and spoke, and the reason
-    is noted; so is one whose direct way is full and that no Via has room for.
+    A cell moves only where it fits. A cell that fits nowhere becomes hub and spoke, and the reason
+    is recorded.
     """
     loads = Loads(draft)
     for _ in range(_ROUNDS):
@@ -117,7 +117,7 @@ def fit_to_capacity(draft: Draft, tracker: ChangeTracker) -> None:
 def _unload(
     draft: Draft, loads: Loads, tracker: ChangeTracker, resource: Resource, users: list[int]
 ) -> bool:
-    """Take from one spot what is too much, cheapest first, and first what changes anyway."""
+    """Move cells off an overloaded resource: first changed ones, then the cheapest."""
     # Where cells were moved for another spot, they do not count here any more.
     still = [number for number in users if resource in loads.resources(number)]
     if not loads.is_over(resource):
@@ -145,7 +145,7 @@ def _unload(
 
 
 def _weight(draft: Draft, loads: Loads, number: int) -> tuple[float, int]:
-    """What a move of a cell costs for each bit that it relieves; and the cell."""
+    """Return the cost of moving a cell for each bit that it relieves, and the cell."""
     via = _cheapest_alternative(draft, loads, number, None)
     then = 1e9 if via is None else min(_total(draft, number, via), 1e9)
     now = _total(draft, number, draft.via[number])
@@ -154,7 +154,7 @@ def _weight(draft: Draft, loads: Loads, number: int) -> tuple[float, int]:
 
 
 def _total(draft: Draft, number: int, via: int) -> float:
-    """What a cell costs with its first leg."""
+    """Return the cost of a cell with its first leg."""
     cost = draft.cost_of(number, via)
     column = None if via == DIRECT else draft.column(via)
     if column is None:
@@ -166,7 +166,7 @@ def _total(draft: Draft, number: int, via: int) -> float:
 def _cheapest_alternative(
     draft: Draft, loads: Loads, number: int, tracker: ChangeTracker | None
 ) -> int | None:
-    """The cheapest other choice that is allowed and fits; None if there is none."""
+    """Return the cheapest other choice that is allowed and fits; None if there is none."""
     group = draft.groups[draft.cells[number].group]
     here = draft.via[number]
     total = draft.tables[number].cost + draft.choices.first_legs(group)
@@ -188,7 +188,7 @@ def _cheapest_alternative(
 
 
 def has_room(draft: Draft, loads: Loads, number: int, via: int) -> bool:
-    """Whether a cell that was lifted fits, with a second way where it must have one."""
+    """Return whether a removed cell fits on a Via, with a fallback if it must have one."""
     if not loads.fits(number, via):
         return False
     return not _disjoint(draft, number) or loads.second(number, via) is not None
@@ -203,7 +203,7 @@ def _disjoint(draft: Draft, number: int) -> bool:
 
 
 def _lacks_path(draft: Draft, loads: Loads, number: int) -> bool:
-    """Whether a cell has no Via, and hub and spoke is not allowed or too much for what it uses."""
+    """Return whether a cell has no Via and hub and spoke is not allowed or is overloaded."""
     return draft.via[number] == DIRECT and (
         not np.isfinite(draft.tables[number].direct)
         or any(loads.is_over(resource) for resource in loads.resources(number))
@@ -213,7 +213,7 @@ def _lacks_path(draft: Draft, loads: Loads, number: int) -> bool:
 def _assign_remaining(
     draft: Draft, loads: Loads, tracker: ChangeTracker, *, name: bool = False
 ) -> None:
-    """Give cells a Via that hub and spoke is not allowed for, while one has room."""
+    """Give a Via with room to each cell for which hub and spoke is not allowed."""
     moved = True
     while moved:
         moved = False
@@ -236,7 +236,7 @@ def _assign_remaining(
 
 
 def _previous_via(draft: Draft, loads: Loads, tracker: ChangeTracker, number: int) -> int | None:
-    """The Via of the plan in force, if a cell was taken off it and there is room again."""
+    """Return the Via of the plan in force if it has room for the cell again; None otherwise."""
     old = tracker.old[number]
     if old in (DIRECT, GONE) or not np.isfinite(draft.cost_of(number, old)):
         return None
@@ -247,7 +247,7 @@ def _previous_via(draft: Draft, loads: Loads, tracker: ChangeTracker, number: in
 
 
 def _assign_fallbacks(draft: Draft, loads: Loads, tracker: ChangeTracker) -> None:
-    """A second way for each cell that has room if the first one fails; some must have one."""
+    """Assign a fallback with room to each cell; cells that must have one and lack it move."""
     while True:
         loads.release()
         draft.second.clear()
@@ -271,7 +271,7 @@ def _assign_fallbacks(draft: Draft, loads: Loads, tracker: ChangeTracker) -> Non
 
 
 def _record_uncovered(draft: Draft, loads: Loads) -> None:
-    """Which cells are left to hub and spoke although that is not allowed, and why."""
+    """Record the cells without an allowed path, and why."""
     for number in range(len(draft.cells)):
         if not _lacks_path(draft, loads, number):
             draft.uncovered.pop(number, None)

@@ -1,8 +1,7 @@
-"""Going back: for the parts of a plan that made things worse, and for nothing else.
+"""Revert parts of a plan.
 
-A part is what a verdict can be about: everything, a region, or a class of service in a region. In
-these parts the entries of an earlier plan stand again, or none, so that relays choose by themselves
-as they did before. All other entries stay.
+A part is the whole plan, a region, or a class of service in a region. Reverted parts get the
+entries of an earlier plan, or none, so that relays choose. All other entries stay.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ __all__ = ["Part", "is_in", "reverted_plan", "widest"]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Entries of a plan towards a region (None: all of them), of a class (None: any)."""
+    """Entries of a plan towards a region (None for all), of a class (None for any)."""
 
     region: str | None = None
     scope: str | None = None
@@ -30,35 +29,35 @@ class Part:
 
     @classmethod
     def parse(cls, text: str) -> Part:
-        """The part that is written so: ``all``, a region, or a region, a slash and a class."""
+        """Parse ``all``, a region, or ``region/class``."""
         if text == "all":
             return cls()
         region, slash, scope = text.partition("/")
         return cls("" if region == "(none)" else region, scope if slash else None)
 
     def has(self, region: str, scope: str) -> bool:
-        """Whether what goes to a region and is of a class is in this part."""
+        """Return whether a region and class are in this part."""
         return self.region in (None, region) and self.scope in (None, scope)
 
     def covers(self, other: Part) -> bool:
-        """Whether everything in another part is in this one."""
+        """Return whether this part contains another one."""
         return self.region in (None, other.region) and self.scope in (None, other.scope)
 
 
 def is_in(parts: Iterable[Part], region: str, scope: str) -> bool:
-    """Whether any of some parts has it."""
+    """Return whether one of the parts has a region and class."""
     return any(part.has(region, scope) for part in parts)
 
 
 def widest(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """The same without those that others cover, in order."""
+    """Return the parts that no other part covers, in order."""
     found = set(parts)
     kept = (one for one in found if not any(p.covers(one) for p in found - {one}))
     return tuple(sorted(kept, key=lambda part: (part.region or "", part.scope or "")))
 
 
 def reverted_plan(current: Plan, earlier: Plan | None, parts: Collection[Part]) -> Plan:
-    """The plan in force with what an earlier one (None: nobody) said of some parts."""
+    """Return the plan in force with the entries of an earlier one (None for none) in some parts."""
     kept = [entry for entry in current.entries if not is_in(parts, entry.region, entry.scope)]
     taken = {
         (entry.origin, entry.region, track)

@@ -1,4 +1,4 @@
-"""What a plan must keep to, and what it aims at; and both as tables for one group."""
+"""Constraints and objective of the planner, as tables for one group."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ __all__ = [
 ]
 
 HOP_MS: Final = 1.0
-"""What a relay on the way adds to a round trip."""
+"""Delay that a relay on the path adds to a round trip."""
 
 UNSERVED: Final = 1e12
-"""The cost of a cell that no choice is allowed for: more than everything else together."""
+"""Cost of a cell without an allowed choice; larger than all other costs together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """What is minimised: an hour's WAN price, and what delay is worth beside it."""
+    """Weights of the objective: delay beside the WAN price of an hour."""
 
     delay_price: float = 2e-5
-    """Of one millisecond of round trip of one viewer, for an hour."""
+    """Price of a millisecond of round trip of one viewer, for an hour."""
     poor_price: float = 0.02
-    """Of one viewer over a limit of the class, in delay or loss, for an hour."""
+    """Price of one viewer over a limit of the class, in delay or loss, for an hour."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,17 +46,17 @@ class Policy:
     hard: HardConstraints = field(default_factory=HardConstraints)
     weights: Weights = field(default_factory=Weights)
     edges_as_vias: bool = False
-    """Whether Edges may be Vias for others."""
+    """Whether Edges may be Vias."""
     undeclared: frozenset[str] = frozenset()
-    """Classes for which a link whose countries nobody declared passes a denied one."""
+    """Classes that must not use links without declared countries."""
 
     def rule(self, scope: str) -> ClassRule:
-        """What holds for a class; for one that nobody named, what holds by default."""
+        """Return the rule of a class, or the default rule."""
         return self.hard.classes.get(scope, _DEFAULT)
 
     @property
     def headroom(self) -> float:
-        """How much of a capacity may be used."""
+        """Share of a capacity that may be used."""
         return self.hard.headroom_permille / 1000
 
 
@@ -64,25 +64,25 @@ _DEFAULT: Final = ClassRule()
 
 
 def hourly_cost(rate_bps: float, price: Floats | float) -> Floats | float:
-    """What an hour at a rate costs, by the price of a gigabyte."""
+    """Return the cost of an hour at a rate, by the price of a gigabyte."""
     return rate_bps * 3600 / 8e9 * price
 
 
 class CellTable(NamedTuple):
-    """What the choices for one cell cost, and why some are none. Columns are candidates."""
+    """Cost of the candidates for a cell, and why some are not allowed. Columns are candidates."""
 
     cost: Floats
-    """Without the first leg, which the group pays once; infinite if it is not allowed."""
+    """Cost without the first leg, which the group pays once; infinite if not allowed."""
     direct: float
-    """Hub and spoke; infinite if that is not allowed."""
+    """Cost of hub and spoke; infinite if not allowed."""
     slow: Bools
-    """Not allowed because some target would wait too long."""
+    """Not allowed: the delay to some target is too long."""
     lossy: Bools
-    """Not allowed because some target would lose too much."""
+    """Not allowed: the loss to some target is too high."""
     banned: Bools
-    """Not allowed because of a country or a region."""
+    """Not allowed: a country or a region is denied."""
     unknown: Bools
-    """Not allowed because a leg is not known."""
+    """Not allowed: a leg was not measured."""
 
 
 class Choices:
@@ -102,7 +102,10 @@ class Choices:
         self._closed: dict[str, tuple[Bools, Bools]] = {}
 
     def closed(self, scope: str) -> tuple[Bools, Bools]:
-        """For a class: links whose path passes what it must not, and relays that stand there."""
+        """Return the links and relays that a class must not use.
+
+        Denied countries close links and relays; denied regions close relays.
+        """
         if scope not in self._closed:
             rule = self.policy.rule(scope)
             allowed = None if rule.allow_countries is None else set(rule.allow_countries)
@@ -130,13 +133,13 @@ class Choices:
         return self._closed[scope]
 
     def first_legs(self, group: Group) -> Floats:
-        """What it costs to bring a group to each candidate."""
+        """Return the cost of the first leg of a group to each candidate."""
         return np.asarray(
             hourly_cost(group.rate_bps, self.network.price[group.origin, self.candidates])
         )
 
     def cell(self, group: Group, cell: Cell) -> CellTable:
-        """The choices for a cell."""
+        """Return the table of a cell."""
         network, policy, vias, origin = self.network, self.policy, self.candidates, group.origin
         rule, weights = policy.rule(group.scope), policy.weights
         members = np.array(cell.members)
@@ -179,7 +182,7 @@ class Choices:
         return CellTable(cost, plain, slow, lossy, banned, unknown)
 
     def star(self, group: Group, cell: Cell) -> float:
-        """What hub and spoke costs for a cell, whether or not it is allowed."""
+        """Return the cost of hub and spoke for a cell, whether or not it is allowed."""
         members = list(cell.members)
         targets = np.array(group.targets)[members]
         viewers = np.array(group.viewers, dtype=float)[members]
@@ -194,7 +197,7 @@ class Choices:
 def _quality(
     over: Floats, loss: Floats, viewers: Floats, rule: ClassRule, weights: Weights
 ) -> Floats:
-    """What delay and loss cost, by row."""
+    """Return the cost of delay and loss, by row."""
     finite = np.where(np.isfinite(over), over, 0.0)
     cost: Floats = finite @ viewers * weights.delay_price
     poor = np.zeros(over.shape, dtype=bool)
@@ -206,7 +209,7 @@ def _quality(
 
 
 def capacities(network: Network, policy: Policy) -> tuple[Floats, Floats]:
-    """What a plan may add to each relay and to each link."""
+    """Return the load that a plan may add to each relay and to each link."""
     nodes = np.array(
         [node.capacity_bps * policy.headroom - node.load_bps for node in network.nodes]
     )

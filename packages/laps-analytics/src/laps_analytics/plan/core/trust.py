@@ -1,24 +1,24 @@
-"""What a plan believes of what relays report: round trip times, loss, and which relays at all.
+"""Which reports of relays a plan uses: round trip times, loss, and whole relays.
 
-A link is measured at both ends, many times. For each end the median over windows counts, so that
-some poisoned records do nothing. Then:
+Both ends of a link measure it many times. The median over windows of each end counts, so that a few
+false records have no effect. Then:
 
-- nothing is faster than light between the two places, in fibre and in a straight line;
-- an end that disagrees with most of the others that it measures is not believed where the other
-  end has measured, too;
-- where two believed ends differ, the larger counts: nobody attracts traffic by looking near.
+- a round trip time below the speed of light in fibre is raised to that bound;
+- an end that disagrees with most of its peers is ignored where the other end has measured;
+- if two trusted ends differ, the larger value counts, so that no relay attracts traffic by false
+  values.
 
-Red checks of data quality set a few relays *aside*: a plan is made without their word. If every red
-check stopped planning, one relay of a thousand could stop all plans. A check about one relay sets
-that relay aside. Of a check that compares two relays, such as the bytes of a link, one is wrong:
+Failed quality checks *exclude* a few relays from a plan. If every failed check stopped planning,
+one relay of a thousand could stop all plans. A failed check about one relay excludes it. A failed
+check that compares two relays, such as the bytes of a link, excludes one of them:
 
-- the relay that contradicts more of the others than they do each other;
-- if two contradict only each other, both are set aside, and count as one.
+- the relay that contradicts more of the others;
+- both, counted as one, if they contradict only each other.
 
 ::
 
-    red: L>a, b>L, L>c          red: a>b
-    L contradicts a, b and c    a or b: both
+    failed: L>a, b>L, L>c         failed: a>b
+    L contradicts a, b and c      a or b: exclude both
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ __all__ = [
 KM_PER_MS: Final = 200.0
 _EARTH_KM: Final = 6371.0
 _APART: Final = 1.25
-"""Two ends of a link that differ by more than this factor disagree."""
+"""Factor from which two ends of a link disagree."""
 _SLACK_MS: Final = 2.0
-"""Differences below this do not count: queues and clocks."""
+"""Difference up to which two ends agree; it allows for queues."""
 _LOSS_APART: Final = 5.0
 _LOSS_SLACK: Final = 0.01
-"""The same of shares that are lost. Each end sees one direction, so more may differ."""
+"""Difference of loss up to which two ends agree. Each end sees one direction only."""
 
 Pair = tuple[int, int]
 
 
 def distance_km(a: tuple[float, float], b: tuple[float, float]) -> float:
-    """Over ground, from degrees east and north."""
+    """Return the great-circle distance of two places in degrees (longitude, latitude)."""
     lon_a, lat_a, lon_b, lat_b = (float(np.radians(x)) for x in (*a, *b))
     h = (
         np.sin((lat_b - lat_a) / 2) ** 2
@@ -70,7 +70,7 @@ def distance_km(a: tuple[float, float], b: tuple[float, float]) -> float:
 
 
 def window_medians(measured: Mapping[Pair, Sequence[float]]) -> dict[Pair, float]:
-    """By measuring end and other end: the median over windows, in milliseconds."""
+    """Return the median over windows in milliseconds, by measuring end and other end."""
     return {
         pair: median_of(values)
         for pair, values in measured.items()
@@ -79,7 +79,7 @@ def window_medians(measured: Mapping[Pair, Sequence[float]]) -> dict[Pair, float
 
 
 def median_of(values: Sequence[float]) -> float:
-    """The median; of the few values that a link has, numpy would take fifty times as long."""
+    """Return the median. For few values ``statistics`` is much faster than NumPy."""
     return float(median(values)) if all(map(isfinite, values)) else float(np.median(values))
 
 
@@ -90,7 +90,7 @@ def inconsistent_ends(
     factor: float = _APART,
     slack: float = _SLACK_MS,
 ) -> set[int]:
-    """Ends that disagree with most of the others, or with the speed of light."""
+    """Return the ends that disagree with most of their peers, or with the speed of light."""
     against: dict[int, int] = {}
     seen: dict[int, int] = {}
     for (a, b), value in medians.items():
@@ -112,9 +112,9 @@ def reconcile_rtt(
     places: Sequence[tuple[float, float] | None],
     untrusted: Collection[int] = (),
 ) -> Floats:
-    """The table of round trip times; infinite where nobody has measured.
+    """Return the table of round trip times; infinite where nothing was measured.
 
-    ``untrusted`` are not believed anyway.
+    Values of ``untrusted`` ends are used only if no other end has measured.
     """
     count = len(places)
     table = np.full((count, count), np.inf)
@@ -131,9 +131,10 @@ def reconcile_rtt(
 
 
 def reconcile_loss(medians: Mapping[Pair, float], count: int, suspects: set[int]) -> Floats:
-    """The table of shares that are lost; 0 where nobody has measured.
+    """Return the table of loss; 0 where nothing was measured.
 
-    ``suspects`` are not believed anyway. Of two ends that are, the one that loses more counts.
+    Values of ``suspects`` are used only if no other end has measured. Of two trusted ends the
+    higher loss counts.
     """
     table = np.zeros((count, count))
     untrusted = suspects | inconsistent_ends(
@@ -148,7 +149,7 @@ def reconcile_loss(medians: Mapping[Pair, float], count: int, suspects: set[int]
 
 
 def _floor(places: Sequence[tuple[float, float] | None], a: int, b: int) -> float:
-    """The least that a round trip can take; 0 if somebody does not say where it is."""
+    """Return the least possible round trip time; 0 if a place is unknown."""
     first, second = places[a], places[b]
     if first is None or second is None:
         return 0.0
@@ -156,23 +157,23 @@ def _floor(places: Sequence[tuple[float, float] | None], a: int, b: int) -> floa
 
 
 EXCLUDED_ONE_IN: Final = 50
-"""Of so many relays one may be set aside."""
+"""One of so many relays may be excluded."""
 MIN_RELAYS: Final = 10
-"""In a network of fewer relays none is: too few would be left to contradict it."""
+"""Smallest network in which a relay may be excluded."""
 
 
 def max_excluded(relays: int) -> int:
-    """How many relays of a network may be wrong, and the others are still believed."""
+    """Return how many relays of a network may be excluded."""
     return 0 if relays < MIN_RELAYS else max(1, relays // EXCLUDED_ONE_IN)
 
 
 def excluded_relays(
     red: Iterable[tuple[str, str]], relays: Collection[str]
 ) -> frozenset[str] | None:
-    """The relays whose word does not count, from red checks and what they are about.
+    """Return the relays to exclude, from failed checks and their subjects.
 
-    None if too many are red, or a check is about no relay of the network: nothing is to be believed
-    then.
+    Returns None if there are too many, or if a check has an unknown subject: then no plan may be
+    made.
     """
     known = frozenset(relays)
     alone: set[str] = set()
@@ -201,7 +202,7 @@ def excluded_relays(
 
 
 def _drop_contradictions(against: dict[str, set[str]], end: str) -> None:
-    """Forget whom a relay contradicts that is set aside."""
+    """Remove the contradictions of an excluded relay."""
     for other in against.pop(end, set()):
         if other in against:
             against[other].discard(end)

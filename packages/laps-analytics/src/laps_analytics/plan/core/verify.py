@@ -1,12 +1,13 @@
-"""Whether a finished plan keeps every constraint: checked again from the raw network.
+"""Verify that a finished plan keeps every constraint, from the raw network.
 
-This shares nothing with the code that makes plans. It reads the document as a relay would, walks
-every track to every target, and adds up what relays and links would carry. Loops and dictionaries,
-no tables: it is to be right, not fast.
+The verifier shares no code with the planner. It reads the plan as a relay would, follows every
+track to every target, and adds up the load of relays and links. It uses loops and dictionaries, for
+clarity instead of speed.
 
-Silence is judged, too. Where hub and spoke is not allowed (too many copies, a denied country on the
-way, a link or relay that is full) and an allowed Via has room, a plan must name one, unless its
-budget of changes is used up. :func:`left_out` names what was left to relays, and why it may be.
+Missing entries are checked as well. Where hub and spoke is not allowed and an allowed Via has room,
+the plan must name a Via, unless its change budget is used up. Hub and spoke is not allowed with too
+many copies, a denied country on the path, or an overloaded link or relay. :func:`left_out` returns
+the cells without an entry, and why the plan may omit them.
 """
 
 from __future__ import annotations
@@ -32,25 +33,25 @@ Resource = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A constraint that does not hold."""
+    """A constraint that the plan breaks."""
 
     constraint: str
     """latency, loss, country, region, node, fan-out, capacity, budget, disjoint or time."""
     where: str
-    """Which entry, relay or link."""
+    """Entry, relay or link."""
     text: str
 
 
 class LeftOut(NamedTuple):
-    """What hub and spoke is not allowed for, and a plan says nothing about."""
+    """A track towards a region for which hub and spoke is not allowed and the plan has no entry."""
 
     track: int
     region: str
     copies: int
     constraint: str
-    """What speaks against hub and spoke: fan-out, country or capacity."""
+    """Why hub and spoke is not allowed: fan-out, country or capacity."""
     reason: str
-    """Why the plan may be silent; empty if it may not."""
+    """Why the plan may omit it; empty if it may not."""
 
 
 def check(
@@ -63,10 +64,10 @@ def check(
     hold: Collection[Part] = (),
     undeclared: Collection[str] = (),
 ) -> tuple[list[Violation], list[LeftOut]]:
-    """Everything that is wrong with a plan for this network and demand, and what it leaves out.
+    """Return the violations of a plan, and what it leaves out.
 
-    Of parts to ``hold`` somebody decided that relays may choose: a plan may be silent there. For
-    classes in ``undeclared`` a link whose countries nobody declared passes a denied one.
+    The plan may omit entries in the parts of ``hold``. Classes in ``undeclared`` must not use links
+    without declared countries.
     """
     verifier = _Verifier(plan, network, list(tracks), edges_as_vias, hold, undeclared)
     verifier.run(previous)
@@ -81,7 +82,7 @@ def verify(
     previous: Plan | None = None,
     edges_as_vias: bool = False,
 ) -> list[Violation]:
-    """Everything that is wrong with a plan."""
+    """Return the violations of a plan."""
     return check(plan, network, tracks, previous=previous, edges_as_vias=edges_as_vias)[0]
 
 
@@ -93,12 +94,12 @@ def left_out(
     previous: Plan | None = None,
     edges_as_vias: bool = False,
 ) -> list[LeftOut]:
-    """What a plan leaves to relays although hub and spoke is not allowed there."""
+    """Return what a plan leaves to relays although hub and spoke is not allowed there."""
     return check(plan, network, tracks, previous=previous, edges_as_vias=edges_as_vias)[1]
 
 
 class _Decision(NamedTuple):
-    """Tracks with the same origin, class and s-relays that the plan before treated alike."""
+    """Tracks with the same origin, class, s-relays and Vias in the plan in force."""
 
     origin: int
     scope: str
@@ -107,26 +108,30 @@ class _Decision(NamedTuple):
 
 
 class _Loads:
-    """Loads by spot; and what would come on top if one Via failed."""
+    """Load of each resource under a finished plan, and additional load if a Via fails."""
 
     def __init__(self, network: Network, share: float) -> None:
         self._network = network
         self._share = share
         self.loads: dict[Resource, float] = {}
         self.if_fails: dict[tuple[str, Resource], float] = {}
-        """By Via that fails and spot: what second ways bring there."""
+        """Load of fallbacks, by failing Via and resource."""
         self._at_most: dict[Resource, dict[str, float]] = {}
-        """The same with every first leg counted, also one that is there already."""
+        """The same, including first legs that are already in use."""
 
     def send(self, a: str, b: str, rate: float) -> None:
-        """One relay sends a copy to another."""
+        """Add a copy from one relay to another."""
         for resource in ((a,), (a, b)):
             self.loads[resource] = self.loads.get(resource, 0.0) + rate
 
     def take_over(
         self, failed: str, resources: Iterable[tuple[Resource, float]], *, counted: bool
     ) -> None:
-        """What a second way gets if a Via fails; not ``counted``: it has that already."""
+        """Add the load of a fallback if a Via fails.
+
+        With ``counted`` false only the upper bound grows, because the resource already carries the
+        copy.
+        """
         for resource, rate in resources:
             kept = self._at_most.setdefault(resource, {})
             kept[failed] = kept.get(failed, 0.0) + rate
@@ -134,14 +139,14 @@ class _Loads:
                 self.if_fails[failed, resource] = self.if_fails.get((failed, resource), 0.0) + rate
 
     def total(self, resource: Resource) -> float:
-        """With what no plan moves."""
+        """Return the load of a resource, with the load that no plan moves."""
         network = self._network
         rows = [network.index[name] for name in resource]
         fixed = network.nodes[rows[0]].load_bps if len(rows) == 1 else network.load_bps[tuple(rows)]
         return self.loads.get(resource, 0.0) + float(fixed)
 
     def capacity(self, resource: Resource) -> float:
-        """The whole of it."""
+        """Return the capacity of a resource."""
         network = self._network
         rows = [network.index[name] for name in resource]
         if len(rows) == 1:
@@ -149,22 +154,22 @@ class _Loads:
         return float(network.capacity_bps[tuple(rows)])
 
     def known(self, resource: Resource) -> bool:
-        """Whether all of its relays are there."""
+        """Return whether all relays of a resource are in the network."""
         return all(name in self._network.index for name in resource)
 
     def is_over(self, resource: Resource) -> bool:
-        """Whether it carries more than is planned for."""
+        """Return whether a resource carries more than headroom allows."""
         most = self.capacity(resource) * self._share * (1 + _TOLERANCE)
         return self.known(resource) and self.total(resource) > most
 
     def over(self) -> list[Resource]:
-        """All that carry more."""
+        """Return the resources that carry more than headroom allows."""
         return [
             resource for resource in self.loads if self.known(resource) and self.is_over(resource)
         ]
 
     def over_if_fails(self) -> list[tuple[str, Resource]]:
-        """Vias, and what could not carry the second ways if they failed."""
+        """Return failing Vias with the resources that could not carry the fallbacks."""
         return [
             (failed, resource)
             for (failed, resource), rate in self.if_fails.items()
@@ -175,7 +180,7 @@ class _Loads:
     # What would fit beyond doubt
 
     def has_room(self, resources: Iterable[tuple[Resource, float]]) -> bool:
-        """Whether more fits, and what is kept for second ways as well."""
+        """Return whether additional load fits, also beside the reserves of fallbacks."""
         return all(
             self.total(resource) + rate <= self.capacity(resource) * self._share * (1 - _TOLERANCE)
             and self.total(resource)
@@ -186,7 +191,7 @@ class _Loads:
         )
 
     def has_reserve(self, failed: str, resources: Iterable[tuple[Resource, float]]) -> bool:
-        """Whether more fits on a second way if a Via fails."""
+        """Return whether additional load of a fallback fits if a Via fails."""
         return all(
             self.total(resource) + rate + self._at_most.get(resource, {}).get(failed, 0.0)
             <= self.capacity(resource) * (1 - _TOLERANCE)
@@ -215,7 +220,7 @@ class _Verifier:
         self.answers = _answers(plan)
         self.before: Mapping[object, PlanEntry] = {}
         self.full: set[Resource] = set()
-        """What would carry too much if nothing were changed."""
+        """Resources that would be overloaded without any change."""
         self.changes: set[tuple[_Decision, str]] | None = None
         """Changes that count; None without a budget."""
         self.loads = self._loads_of(self.answers)
@@ -244,7 +249,7 @@ class _Verifier:
         return self.plan.constraints.classes.get(scope, ClassRule())
 
     def regions(self, track: Track) -> dict[str, list[int]]:
-        """Its targets by region."""
+        """Return the targets of a track by region."""
         found: dict[str, list[int]] = {}
         for target in sorted(track.viewers):
             if target != track.origin:
@@ -254,14 +259,14 @@ class _Verifier:
     def faults(
         self, via: str, origin: int, targets: list[int], scope: str
     ) -> list[tuple[str, str]]:
-        """What forbids a Via for some targets."""
+        """Return the constraints that a Via breaks for some targets."""
         rule, strict = self.rule(scope), scope in self.undeclared
         return _via_faults(self.network, self.kinds, via, origin, targets, rule, strict)
 
     # Entries
 
     def _check_track(self, track: Track) -> None:
-        """One track to each of its targets, as the plan has it."""
+        """Check the entries of one track."""
         origin = self.name(track.origin)
         for region, targets in self.regions(track).items():
             entry = _answer(self.answers, origin, region, track)
@@ -285,7 +290,7 @@ class _Verifier:
     # Loads
 
     def _loads_of(self, answers: Mapping[object, PlanEntry]) -> _Loads:
-        """What relays and links carry: every copy, over a Via or not."""
+        """Return the load of relays and links: every copy, over a Via or direct."""
         loads = _Loads(self.network, self.plan.constraints.headroom_permille / 1000)
         for track in self.tracks:
             origin = self.name(track.origin)
@@ -318,7 +323,7 @@ class _Verifier:
     def _resources(
         self, via: str, origin: int, targets: Iterable[int], rate: float
     ) -> list[tuple[Resource, float]]:
-        """What a way over a Via uses, the first leg first; but not the origin, which sends less."""
+        """Return the resources on a path over a Via, the first leg first, without the origin."""
         names = [self.name(target) for target in targets]
         return [
             ((self.name(origin), via), rate),
@@ -327,7 +332,7 @@ class _Verifier:
         ]
 
     def _capacity(self) -> None:
-        """A plan makes nothing too full; what demand alone makes too full, it does not add to."""
+        """Check that the plan overloads nothing, and adds nothing to existing overload."""
         plain = self._loads_of({})
         for resource in self.loads.over():
             if self.loads.total(resource) > plain.total(resource) * (1 + _TOLERANCE):
@@ -343,7 +348,7 @@ class _Verifier:
         return f"{used / 1e9:.3f} Gbit/s of {room / 1e9:.3f}"
 
     def _room(self, via: str, decision: _Decision, targets: list[int], rate: float) -> bool:
-        """Whether tracks that have no Via would fit on one; and on a second one if they must."""
+        """Return whether tracks fit on a Via, and on a fallback if they must have one."""
         rule = self.rule(decision.scope)
         if not self.loads.has_room(self._resources(via, decision.origin, targets, rate)):
             return False
@@ -376,7 +381,7 @@ class _Verifier:
         return found
 
     def _check_left_out(self) -> None:
-        """Where the plan names no Via, although hub and spoke is not allowed."""
+        """Check the cells without an entry for which hub and spoke is not allowed."""
         for decision, tracks in self._decisions().items():
             origin = self.name(decision.origin)
             own = self.network.nodes[decision.origin].region
@@ -398,7 +403,7 @@ class _Verifier:
                     self.report(constraint, where, text)
 
     def _direct_forbidden_by(self, decision: _Decision, targets: list[int]) -> str:
-        """What speaks against hub and spoke; empty if nothing does."""
+        """Return the constraint that forbids hub and spoke; empty if it is allowed."""
         if len(targets) > self.plan.constraints.max_fanout:
             return "fan-out"
         rule, strict = self.rule(decision.scope), decision.scope in self.undeclared
@@ -414,7 +419,7 @@ class _Verifier:
     def _reason_to_omit(
         self, decision: _Decision, region: str, targets: list[int], unplanned: list[Track]
     ) -> str:
-        """Why a plan may say nothing here; empty if it may not."""
+        """Return why the plan may have no entry; empty if it may not."""
         rule = self.rule(decision.scope)
         allowed = self._allowed(decision.origin, targets, decision.scope)
         if len(allowed) < (2 if rule.disjoint else 1):
@@ -465,7 +470,7 @@ class _Verifier:
     def _must_change(
         self, old: PlanEntry | None, decision: _Decision, targets: list[int], tracks: list[Track]
     ) -> bool:
-        """Whether what the plan before said cannot stay."""
+        """Return whether the entry of the plan in force cannot stay."""
         origin = self.name(decision.origin)
         if old is None:
             direct: list[Resource] = [
@@ -520,9 +525,9 @@ def _via_faults(
     rule: ClassRule,
     strict: bool = False,
 ) -> list[tuple[str, str]]:
-    """Constraints that a way from the origin over a Via breaks, and how.
+    """Return the constraints that a path over a Via breaks, with explanations.
 
-    With ``strict`` a path that nobody declared passes what is denied.
+    With ``strict`` a link without declared countries breaks the country constraint.
     """
     if via not in network.index:
         return [("node", f"{via} is not there")]
@@ -558,7 +563,7 @@ def _via_faults(
 def _denied_countries(
     network: Network, a: int, b: int, rule: ClassRule, strict: bool = False
 ) -> str:
-    """The countries that the path of a link passes, if one of them is not allowed."""
+    """Return the countries on the path of a link if one is denied; empty otherwise."""
     if strict and (a, b) not in network.countries and (b, a) not in network.countries:
         return "what nobody declared"
     ends = {network.nodes[a].country, network.nodes[b].country}

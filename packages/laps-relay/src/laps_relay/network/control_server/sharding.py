@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from laps_sdk.peering.rendezvous import mixed
+from laps_sdk.peering.links import mixed
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import AnnounceInfo, SubscribeInfo
 

@@ -13,8 +13,7 @@ from typing import Any, Final
 from laps_relay.network.flood.entries import hide_name
 from laps_relay.network.flood.floods import FloodTable
 from laps_relay.network.nodes.nib import Nib
-from laps_sdk.peering.links import NO_BASES, Link
-from laps_sdk.peering.sending import send_split
+from laps_sdk.peering.links import NO_BASES, Link, send_split
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     AnnounceAdvertise,

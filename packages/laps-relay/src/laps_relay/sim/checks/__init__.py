@@ -2,12 +2,15 @@
 
 ::
 
-    World --+--> Checks (after each action and at the end) --> BreakError
-            |      routes, filters, steering, Stubs
-            +--> Convergence (the time after which all relays agree)
-            '--> ChurnBound (how often a subscriber-node set may change)
+    World --+--> Checks (after each step and at rest) -----> BreakError
+            |      Routes: next hops and FIB as the Oracle has them
+            |      SteeringChecks, StubChecks
+            |      Drops: what queues give up, and in which order
+            +--> Convergence (when all routes have to be right after a change)
+            '--> ChurnBound (how often a target may be put into sets)
 
-Checks read relays through ``Tables`` and compare with the ``Oracle``. The list of invariants is in
+``runner`` makes ``Checks``, ``Convergence`` and ``ChurnBound``; nothing else is imported from
+outside. Checks read relays through ``Tables`` and never change them. The list of invariants is in
 docs/explanation/simulator.md.
 """
 

@@ -141,7 +141,7 @@ class Drops:
         names = self._world.by_node()
         behind = frozenset(
             names[node].contact
-            for flow in process.tables.flows()
+            for flow in process.tables.fib()
             if flow.peer is not None
             for node in flow.targets
             if node in names

@@ -34,7 +34,7 @@ from laps_relay.sim.clients.tracks import HASHER
 from laps_relay.sim.core import SetOut
 from laps_relay.sim.world.actions import Actions
 from laps_relay.sim.world.oracle import Oracle
-from laps_relay.sim.world.paths import served, told
+from laps_relay.sim.world.paths import reached_by, served
 from laps_relay.sim.world.world import RelayProcess, World
 from laps_sdk.upstream.interfaces import Answer
 from laps_wire.nodeid import NodeId
@@ -206,8 +206,8 @@ class Checks:
         """Check at rest that relays have exactly the filtered entries that may come to them.
 
         Each relay asks its filters twice of an announce or a subscribe: may it come in from that
-        peer, may it go out to that one. :func:`~laps_relay.sim.world.paths.told` walks from the
-        source of an entry to find who gets it, and shares no code with tables and filters.
+        peer, may it go out to that one. ``reached_by`` walks from the source of an entry to all
+        relays that get it, and shares no code with tables and filters.
 
         Where a relay is no transit for anything, some relays do not know the source of an entry and
         have no use for it. There, only entries that must not have come are looked for.
@@ -223,7 +223,7 @@ class Checks:
                 wanted = want is not None and want.answer is Answer.ACCEPTED
                 announced = any(each.scope == scope for each in clients.publications)
                 for what, must in (("announce", announced), ("subscribe", wanted)):
-                    reached = told(world, what, scope, source.spec.node_id)
+                    reached = reached_by(world, what, scope, source.spec.node_id)
                     for process in world.running():
                         self._filtered(
                             process, source, (what, scope), keys, reached, must=must and known
@@ -280,7 +280,7 @@ class Checks:
                 f"{process.contact} knows too much: {list(map(str, extra))}, too little: "
                 f"{list(map(str, lacking))}",
             )
-        for peer, node, path in process.tables.told():
+        for peer, node, path in process.tables.adj_out():
             if peer == node or peer in path:
                 raise self._fail(
                     "horizon", f"{process.contact} told {peer} of {node}, which is through it"
@@ -351,7 +351,7 @@ class Checks:
         return world.moqt or (
             bool(world.policy.borders)
             and not any(
-                process.spec.node_id in told(world, "announce", track, origin.spec.node_id)
+                process.spec.node_id in reached_by(world, "announce", track, origin.spec.node_id)
                 for origin in publishers
             )
         )
@@ -400,7 +400,7 @@ class Checks:
                     if node != own
                     and served(self._world, oracle, origin, self._world.processes[contact], track)
                 }
-                flows = [flow for flow in origin.tables.flows() if flow.key == key]
+                flows = [flow for flow in origin.tables.fib() if flow.key == key]
                 reached = {node for flow in flows for out in flow.egress for node in out.targets}
                 if reached != targets:
                     raise self._fail(
@@ -412,7 +412,7 @@ class Checks:
     def _sets(self) -> None:
         """What one relay sends is what the next one serves, from the o-relays to the ends."""
         sent: dict[tuple[int, NodeId, int], SetOut] = {}
-        flows = {process.spec.node_id: process.tables.flows() for process in self._world.running()}
+        flows = {process.spec.node_id: process.tables.fib() for process in self._world.running()}
         for own, of_node in flows.items():
             for flow in of_node:
                 seen: set[NodeId] = set()

@@ -7,7 +7,7 @@ longer than the best one, by what damping hides; until then it must be the very 
 from __future__ import annotations
 
 from laps_relay.sim.clients.ledger import BreakError
-from laps_relay.sim.core import Flow
+from laps_relay.sim.core import FibRow
 from laps_relay.sim.world.oracle import Oracle
 from laps_relay.sim.world.world import RelayProcess, World
 from laps_wire.nodeid import NodeId
@@ -48,10 +48,10 @@ class Routes:
         A set that has been replaced lives until its streams have ended; what is left of it says
         nothing of where data goes from now on.
         """
-        todo: list[tuple[RelayProcess, Flow, frozenset[NodeId]]] = []
-        fed: dict[tuple[int, NodeId, int], tuple[RelayProcess, Flow]] = {}
+        todo: list[tuple[RelayProcess, FibRow, frozenset[NodeId]]] = []
+        fed: dict[tuple[int, NodeId, int], tuple[RelayProcess, FibRow]] = {}
         for process in processes:
-            for flow in process.tables.flows():
+            for flow in process.tables.fib():
                 if flow.peer is None:
                     todo.append((process, flow, flow.targets))
                 else:
@@ -64,7 +64,7 @@ class Routes:
                 if after is not None:
                     todo.append((*after, out.targets & used))
 
-    def _flow(self, process: RelayProcess, flow: Flow, used: frozenset[NodeId]) -> None:
+    def _flow(self, process: RelayProcess, flow: FibRow, used: frozenset[NodeId]) -> None:
         """The same of one entry; a class narrows the choice of the o-relay."""
         policy = self._world.policy
         scope = "" if flow.key is None else self._world.scope_of(flow.key)

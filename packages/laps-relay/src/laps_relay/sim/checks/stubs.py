@@ -99,7 +99,7 @@ class StubChecks:
                 "sources of announces": {source for source, _ in tables.announce_sources()},
                 "targets": {
                     node
-                    for flow in tables.flows()
+                    for flow in tables.fib()
                     for part in (flow.targets, *(out.targets for out in flow.egress))
                     for node in part
                 },
@@ -125,7 +125,7 @@ class StubChecks:
         """What a Stub knows itself."""
         self.unseen()
         for process in self.stubs():
-            if process.tables.nodes() or process.tables.flows():
+            if process.tables.nodes() or process.tables.fib():
                 raise self._fail(f"{process.contact} knows of {list(process.tables.nodes())}")
 
     # Afterwards

@@ -2,14 +2,15 @@
 
 ::
 
-    Publication --> Clients (at the network relay) ----.
-               '--> MoqtClients --> EdgeHost (an Edge) -+--> relay core
-                                                        |
-    Ledger <-- each object published, crossed, received-'
+    Publication --> Clients --+--> DirectClients ------------------> NetworkRelay
+                       |      '--> MoqtClients --> EdgeHost -------> NetworkRelay or StubRelay
+                       v                           (a whole Edge)
+                     Ledger: each object published, passed over a link, received
 
-``ledger`` raises ``BreakError`` where an object is lost, doubled, reordered or altered. ``tracks``
-names the tracks of a run. This room imports :mod:`laps_relay.sim.net` and
-:mod:`laps_relay.sim.core`.
+``world`` makes ``DirectClients`` in networks without Stubs, and an ``EdgeHost`` with its
+``MoqtClients`` in the others. ``ledger`` raises ``BreakError`` where an object is lost, doubled,
+reordered or altered. ``tracks`` names the tracks of a run. This room imports
+:mod:`laps_relay.sim.net`.
 """
 
 from __future__ import annotations

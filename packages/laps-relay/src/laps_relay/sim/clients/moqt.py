@@ -23,12 +23,14 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
+from laps_relay.network.bridge import NetworkBridge
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.peer_forwarding.forwarding import LOCAL, Ingress
 from laps_relay.sim.clients.clients import NO_DATA, Call, Clients, Want
 from laps_relay.sim.clients.ledger import BreakError, Ledger, Object, read_object
 from laps_relay.sim.clients.publications import Publication
 from laps_relay.sim.clients.tracks import HASHER
+from laps_relay.sim.clients.virtual import VirtualClient
 from laps_relay.sim.net.clock import Clock
 from laps_relay.stubs.stub_parent import StubParent
 from laps_sdk.edge.authorization import Action, Decision
@@ -37,15 +39,12 @@ from laps_sdk.edge.settings import EdgeSettings, SessionInfo
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_sdk.forwarding.plane import Plane
 from laps_sdk.peering.events import PeerUp
-from laps_sdk.peering.foreign_peers import ForeignPeerWire
-from laps_sdk.peering.links import ForeignPeer, Link
+from laps_sdk.peering.links import ForeignPeer, ForeignPeerWire, Link
 from laps_sdk.stub.stub_uplink import StubUplink, UplinkParent
 from laps_sdk.timers import earliest
 from laps_sdk.upstream.bodies import DRAFT
 from laps_sdk.upstream.egress import alias_of
 from laps_sdk.upstream.interfaces import Answer
-from laps_sdk.upstream.network import NetworkBridge
-from laps_sdk.upstream.virtual import VirtualClient
 from laps_wire.moqt.data import (
     MoqObject,
     ObjectCollector,

@@ -1,11 +1,12 @@
 """Deliberate faults in the relay core, each of which the simulator has to find.
 
-``catalog`` lists them in ``MUTANTS``; ``applied`` patches one in and ``hunt`` looks for a seed
-that finds it.
-
 ::
 
-    hunt(name, seeds) --> applied(name) --> simulate --> BreakError: found
+    hunt(mutant) --> applied(mutant) --> simulate --> BreakError: found
+
+``catalog`` lists all mutants in ``MUTANTS``, with the runs in which each is seen. ``applied``
+breaks the core for a while, ``hunt`` looks for a run that finds it. ``faults`` has one function for
+each mutant; it replaces public methods of the core.
 """
 
 from __future__ import annotations

@@ -21,8 +21,7 @@ from typing import Any, Final, cast
 
 from laps_sdk.peering.peers import DIALECTS
 from laps_wire.peering.laps2 import ALPN
-from laps_wire.peering.session.dialect import Dialect
-from laps_wire.peering.session.laps2 import Laps2Dialect
+from laps_wire.peering.session import Dialect, Laps2Dialect
 
 __all__ = ["SharedMessages", "shared_messages"]
 

@@ -4,12 +4,16 @@
 
     Scenario --> World --builds--> RelayProcess (core, clients, connections)
                    ^                    |
-    Actions -------'                    '--> RelayTables: what checks read of a core
-    (execute the actions of a scenario)
+    Actions -------'                    '--> RelayTables, StubTables: what checks read of a core
+    (carry out the actions of a scenario; Gauge tells relays what their links lose)
 
-``Oracle`` computes routes by itself; ``fault_scope`` and ``paths`` decide who may notice a fault.
-``drops`` accounts for each object that a queue gave up. ``hostile`` is a peer that breaks the
-protocol.
+- ``world``: the processes, and everything that happens between them. ``build`` makes their cores.
+- ``actions``: publishers, subscribers, faults and planned changes, with ``restarts`` and
+  ``hostile``, a peer that breaks the protocol.
+- ``oracle`` finds routes by itself; ``paths`` and ``fault_scope`` say who may notice a fault.
+- ``identify`` reads which object the bytes between two relays carry.
+
+``runner``, ``checks`` and ``plans`` import this room.
 """
 
 from __future__ import annotations

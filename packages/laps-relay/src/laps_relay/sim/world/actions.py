@@ -18,7 +18,13 @@ from laps_relay.sim.scenarios.scenario import PLANNED
 from laps_relay.sim.world.fault_scope import CONVERGED, exempt
 from laps_relay.sim.world.gauge import Gauge
 from laps_relay.sim.world.hostile import Hostile
-from laps_relay.sim.world.paths import connected_without, copies, sent_to, used_via, without_way
+from laps_relay.sim.world.paths import (
+    connected_without,
+    copies,
+    forbidden_deliveries,
+    sent_to,
+    used_via,
+)
 from laps_relay.sim.world.restarts import Restarts
 from laps_relay.sim.world.world import RelayProcess, World
 from laps_wire.names import FullTrackName
@@ -93,7 +99,7 @@ class Actions:
     def bar(self) -> None:
         """Find out what policy leaves no way for now; nobody asks for that."""
         world = self._world
-        world.ledger.bar(world.clock.now, without_way(world))
+        world.ledger.bar(world.clock.now, forbidden_deliveries(world))
 
     @property
     def interests(self) -> list[tuple[str, str]]:

@@ -14,7 +14,15 @@ from laps_relay.sim.world.world import RelayProcess, World
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 
-__all__ = ["connected_without", "copies", "sent_to", "served", "told", "used_via", "without_way"]
+__all__ = [
+    "connected_without",
+    "copies",
+    "forbidden_deliveries",
+    "reached_by",
+    "sent_to",
+    "served",
+    "used_via",
+]
 
 
 def served(
@@ -25,7 +33,7 @@ def served(
     start, target = world.place(origin), world.place(end)
     if start is None or target is None or not policy.serves(track, target.spec.region):
         return False
-    if policy.borders and start.spec.node_id not in told(
+    if policy.borders and start.spec.node_id not in reached_by(
         world, "subscribe", track, target.spec.node_id
     ):
         return False  # a filter keeps its subscribe away
@@ -39,7 +47,7 @@ def served(
     return node is not None
 
 
-def without_way(world: World) -> frozenset[Delivery]:
+def forbidden_deliveries(world: World) -> frozenset[Delivery]:
     """Deliveries that policy rules out in the network as it is without its faults."""
     policy = world.policy
     if not policy.narrowed and not policy.excluded and not policy.borders:
@@ -83,7 +91,7 @@ def copies(world: World, group: Group, sender: str, receiver: str) -> int:
         # The o-relay keeps a subscriber for a while that has left.
         if target is None or asked is None or asked < group.began - process.clients.stays:
             continue
-        for peer, relays in origin.tables.ways(target.spec.node_id):
+        for peer, relays in origin.tables.paths(target.spec.node_id):
             way = (own, *relays)
             if policy.permits(scope, way):
                 if link in pairwise(way):
@@ -109,7 +117,7 @@ def connected_without(world: World, missing: RelayProcess) -> bool:
     )
 
 
-def told(world: World, what: str, scope: str, source: NodeId) -> set[NodeId]:
+def reached_by(world: World, what: str, scope: str, source: NodeId) -> set[NodeId]:
     """Who hears of an announce or subscribe of a class, in the network without its faults."""
     graph, policy = world.graph(mended=True), world.policy
     heard = {source}
@@ -131,7 +139,7 @@ def sent_to(world: World, origin: RelayProcess, track: str) -> dict[NodeId, Node
     key = world.track(track)[0]
     return {
         node: out.peer
-        for flow in origin.tables.flows()
+        for flow in origin.tables.fib()
         if flow.key == key
         for out in flow.egress
         for node in out.targets

@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet
-from laps_relay.sim.core import Flow, SetOut
+from laps_relay.sim.core import FibRow, SetOut
 from laps_relay.sim.world.world import RelayProcess
 from laps_sdk.peering.links import Link
 from laps_sdk.stub.relay import StubRelay
@@ -50,7 +50,7 @@ class RelayTables:
         best = self._relay.nib.best(node)
         return None if best is None else (best.hops, best.cost_us)
 
-    def ways(self, node: NodeId) -> Sequence[tuple[NodeId, Sequence[NodeId]]]:
+    def paths(self, node: NodeId) -> Sequence[tuple[NodeId, Sequence[NodeId]]]:
         """What peers tell of a node, the best first: (peer, relays that data passes, the node)."""
         return [
             # The last item of a path is the next hop (laps-2, 5.1).
@@ -59,7 +59,7 @@ class RelayTables:
             if way.forwards
         ]
 
-    def told(self) -> Sequence[tuple[NodeId, NodeId, Sequence[NodeId]]]:
+    def adj_out(self) -> Sequence[tuple[NodeId, NodeId, Sequence[NodeId]]]:
         """What peers were told: (peer, node, relays on the way)."""
         paths: dict[int, list[NodeId]] = {}  # peers are told of a node with the same object
         found: list[tuple[NodeId, NodeId, Sequence[NodeId]]] = []
@@ -105,7 +105,7 @@ class RelayTables:
         """Whether every peer with a session has one for control."""
         return all(map(_controls, self._relay.links.by_node.values()))
 
-    def flows(self) -> Sequence[Flow]:
+    def fib(self) -> Sequence[FibRow]:
         """The FIB, with the sets behind it."""
         relay = self._relay
         found = []
@@ -122,7 +122,7 @@ class RelayTables:
                 if not item.retired
             )
             found.append(
-                Flow(
+                FibRow(
                     None if session == LOCAL else relay.set_routing.node_of(session),
                     0 if session == LOCAL else self._connection(session),
                     row.ingress.set_id,
@@ -203,7 +203,7 @@ class RelayTables:
         dialler, servers = self._relay.dialler, self._relay.demand.dialled_servers.keys()
         sizes = dialler.sizes()
         return {
-            "wishes": len(set(dialler.wished()) - servers),
+            "wishes": len(set(dialler.demanded()) - servers),
             "sessions that nobody wants": sizes.unwanted,
             "dials": sizes.dials,
             "slots without a contact": sizes.orphans,
@@ -243,11 +243,11 @@ class StubTables:
         """No path."""
         return None
 
-    def ways(self, node: NodeId) -> Sequence[tuple[NodeId, Sequence[NodeId]]]:  # noqa: ARG002
+    def paths(self, node: NodeId) -> Sequence[tuple[NodeId, Sequence[NodeId]]]:  # noqa: ARG002
         """No path."""
         return ()
 
-    def told(self) -> Sequence[tuple[NodeId, NodeId, Sequence[NodeId]]]:
+    def adj_out(self) -> Sequence[tuple[NodeId, NodeId, Sequence[NodeId]]]:
         """Nothing: parents hear of no node."""
         return ()
 
@@ -271,7 +271,7 @@ class StubTables:
         """True: there is no peer."""
         return True
 
-    def flows(self) -> Sequence[Flow]:
+    def fib(self) -> Sequence[FibRow]:
         """No FIB."""
         return ()
 
@@ -288,7 +288,7 @@ class StubTables:
             "sets of sessions": sum(len(each.sender) + len(each.receiver) for each in wires),
             "data of unknown sets": sum(len(each.unknown) for each in wires),
             "early data": sum(each.pieces() for each in early),
-            "wishes": len(relay.dialler.wished()),
+            "wishes": len(relay.dialler.demanded()),
             "sessions that nobody wants": dials.unwanted,
             "dials": dials.dials,
             "slots without a contact": dials.orphans,

@@ -35,8 +35,7 @@ from laps_sdk.peering.reports import PeerAdded, PeerGone
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
-from laps_wire.peering.session import ConnectionClose, StreamData
-from laps_wire.peering.session.control_streams import Ending
+from laps_wire.peering.session import ConnectionClose, Ending, StreamData
 
 __all__ = ["Builder", "RelayProcess", "World"]
 

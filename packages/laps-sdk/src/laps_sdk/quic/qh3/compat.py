@@ -41,7 +41,7 @@ try:
     from qh3.quic.packet import QuicProtocolVersion
 except ImportError as error:
     raise TransportError(
-        "the qh3 transport is not installed: pip install 'laps-sdk[turbo]', or use aioquic"
+        'qh3 is not installed: pip install -e "packages/laps-sdk[turbo]", or use aioquic'
     ) from error
 
 __all__ = [

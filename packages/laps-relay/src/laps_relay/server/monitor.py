@@ -1,0 +1,203 @@
+"""What a relay tells of itself: events and figures go to the log, to telemetry and to metrics.
+
+::
+
+    turns of the Edge and of the peer port --> events  --> log, metrics, telemetry
+    every observe.sample_interval          --> figures --> metrics, telemetry
+                                           --> what was lost of telemetry and traces --> log
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+from laps_relay.network.events import NetworkEvent
+from laps_relay.server.edge_view import EdgeView
+from laps_relay.server.member import NetworkMember
+from laps_relay.server.traffic_recorder import TrafficRecorder
+from laps_relay.telemetry.events import Observer
+from laps_relay.telemetry.logs import Logger
+from laps_relay.telemetry.metrics import Metrics
+from laps_relay.telemetry.mlog import MlogWriter
+from laps_relay.telemetry.names import Names
+from laps_relay.telemetry.network import NetworkObserver
+from laps_relay.telemetry.network_sampler import NetworkSampler
+from laps_relay.telemetry.sampler import Sampler
+from laps_relay.telemetry.telemetry import TelemetryWriter
+from laps_sdk.edge.events import RelayEvent, SessionOpened
+from laps_sdk.edge.relay import EdgeRelay
+from laps_sdk.edge.reports import PlaybackReports
+from laps_sdk.edge.server import EdgeServer
+from laps_sdk.forwarding.plane import Plane
+from laps_sdk.quic.base import Connection
+from laps_wire.telemetry import PolicyApplied, TypeChange
+
+__all__ = ["RelayMonitor"]
+
+
+class RelayMonitor:
+    """Observes one relay."""
+
+    def __init__(
+        self,
+        logger: Logger,
+        names: Names,
+        metrics: Metrics,
+        telemetry: TelemetryWriter | None,
+        mlog: MlogWriter | None,
+        *,
+        server: EdgeServer,
+        view: EdgeView,
+        network: Callable[[], NetworkMember | None],
+    ) -> None:
+        """``network`` gives the relay's part in it, as it is at that moment."""
+        self._logger = logger
+        self._names = names
+        self._metrics = metrics
+        self._telemetry = telemetry
+        self._mlog = mlog
+        self._server = server
+        self._view = view
+        self._network = network
+        self._sampling = asyncio.Lock()
+        self._connections: dict[int, Connection] = {}
+        self._losses = self._traces_lost = 0
+        self._observer = Observer(logger, names, metrics, telemetry)
+        self._sampler = Sampler(view.sample, metrics, telemetry)
+        self._network_observer = NetworkObserver(logger, names, metrics, telemetry)
+        self._network_sampler = NetworkSampler(metrics, telemetry)
+        self._recorder: TrafficRecorder | None = None
+        self._desk: PlaybackReports | None = None
+
+    # Life
+
+    def record(self, relay: EdgeRelay, plane: Plane, one_in: int, desk: PlaybackReports) -> None:
+        """Write what the planes count and players say, if telemetry is written."""
+        self._desk = desk
+        if self._telemetry is not None:
+            self._recorder = TrafficRecorder(
+                self._telemetry,
+                relay,
+                plane,
+                self._names,
+                self._network,
+                time.monotonic,
+                one_in=one_in,
+                desk=desk,
+            )
+
+    def start(self) -> None:
+        """Begin to write. Raises ``OSError`` if it cannot."""
+        if self._telemetry is not None:
+            self._telemetry.start()
+
+    def attend(self, network: NetworkMember) -> None:
+        """The relay belongs to a network from now on."""
+        self._network_sampler = NetworkSampler(self._metrics, self._telemetry)
+        if self._recorder is not None:
+            self._recorder.attend(network)
+
+    def left(self) -> None:
+        """It does not any more: what waited is written."""
+        self._network_observer.settle(0.0, at_once=True)
+
+    def record_last(self) -> None:
+        """Sessions have ended: write what they carried."""
+        if self._recorder is not None:
+            self._recorder.record_last()
+
+    async def stop(self) -> None:
+        """Write what is left."""
+        if self._telemetry is not None:
+            await asyncio.to_thread(self._telemetry.stop)
+        if self._mlog is not None:
+            await asyncio.to_thread(self._mlog.close)
+
+    # Events
+
+    def turn(self, now: float, events: Sequence[RelayEvent]) -> None:
+        """What happened at the Edge."""
+        for event in events:
+            if isinstance(event, SessionOpened):
+                port = self._server.ports.get(event.session)
+                if port is not None:
+                    self._connections[event.session] = port.peer.connection
+        self._observer.observe(now, events, self._carried)
+
+    def _carried(self, session: int) -> tuple[int, int]:
+        """Asked once, when the session is closed and the server has forgotten it."""
+        connection = self._connections.pop(session, None)
+        if connection is None:
+            return 0, 0
+        stats = connection.stats()
+        return stats.bytes_received, stats.bytes_sent
+
+    def network_turn(self, now: float, events: Sequence[NetworkEvent]) -> None:
+        """What happened in the network."""
+        network = self._network()
+        if network is not None:
+            self._network_observer.observe(now, events, network.carried)
+
+    def plan_applied(self, record: PolicyApplied) -> None:
+        """What became of a plan goes to the log, and back to who made it."""
+        say = self._logger.warning if record.outcome == "refused" else self._logger.info
+        say(
+            "plan",
+            outcome=record.outcome,
+            plan=record.plan_id,
+            version=record.plan_version,
+            reason=record.reason,
+        )
+        if self._telemetry is not None:
+            self._telemetry.put(record)
+
+    def type_changed(self, old: str, new: str) -> None:
+        """The relay is another type of relay."""
+        self._logger.info("type changed", type=new, url=self._view.url)
+        if self._telemetry is not None:
+            self._telemetry.put(TypeChange(old=old, new=new))
+
+    # Figures
+
+    async def beat(self, interval: float) -> None:
+        """What is written every ``interval`` seconds."""
+        await self.sample()
+        if self._recorder is not None:
+            await self._recorder.report(interval)
+        self.tell_losses()
+
+    async def sample(self, *, telemetry: bool = True) -> None:
+        """Take the figures of this moment."""
+        # One at a time: an older reading behind a newer one would be counted twice.
+        async with self._sampling:
+            sample = await self._view.sample_in_parts()
+            self._sampler.take(sample, telemetry=telemetry)
+            network = self._network()
+            if network is not None:
+                self._network_sampler.take(network.sample(), telemetry=telemetry)
+                self._network_observer.settle(network.now)
+            if self._desk is not None:
+                self._metrics.reports_taken.inc(self._desk.take_count())
+            if telemetry and self._recorder is not None:
+                await self._recorder.record(sample.connections)
+
+    def tell_losses(self) -> None:
+        """Say once for each time that telemetry or traces were lost."""
+        if self._mlog is not None and self._mlog.counters.failed > self._traces_lost:
+            self._traces_lost = self._mlog.counters.failed
+            self._logger.warning(
+                "traces were lost", disk=self._traces_lost, reason=self._mlog.counters.last_error
+            )
+        if self._telemetry is None:
+            return
+        counters = self._telemetry.counters
+        if counters.lost + counters.failed > self._losses:
+            self._losses = counters.lost + counters.failed
+            self._logger.warning(
+                "telemetry was lost",
+                queue_full=counters.lost,
+                disk=counters.failed,
+                reason=counters.last_error,
+            )
