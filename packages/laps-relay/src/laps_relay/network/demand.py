@@ -96,7 +96,7 @@ class ConnectionDemand:
         dialler = self._dialler
         if others or servers != self._dialled_servers:
             self._wanted, self._dialled_servers = wanted, dict(servers)
-            dialler.set_wishes(now, wanted, servers)
+            dialler.set_demands(now, wanted, servers)
         if dialler.has_unwanted:
             for session in dialler.poll_unwanted():
                 self._release(now, session)

@@ -1377,7 +1377,7 @@ class NetworkRelay:
                 self.fetches.node_gone(now, node)
                 self._request_nodes_again(now, node)
             else:
-                self.dialler.heard(now, node, info.node.stamp.epoch)
+                self.dialler.node_advertised(now, node, info.node.stamp.epoch)
                 peer = self.nib.next_hop(node)
                 self._emit(events.NodeAdded(info=info, peer=peer, best=peer is not None))
         if changes.nodes:

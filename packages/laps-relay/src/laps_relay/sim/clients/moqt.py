@@ -23,12 +23,14 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
+from laps_relay.network.bridge import NetworkBridge
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.peer_forwarding.forwarding import LOCAL, Ingress
 from laps_relay.sim.clients.clients import NO_DATA, Call, Clients, Want
 from laps_relay.sim.clients.ledger import BreakError, Ledger, Object, read_object
 from laps_relay.sim.clients.publications import Publication
 from laps_relay.sim.clients.tracks import HASHER
+from laps_relay.sim.clients.virtual import VirtualClient
 from laps_relay.sim.net.clock import Clock
 from laps_relay.stubs.stub_parent import StubParent
 from laps_sdk.edge.authorization import Action, Decision
@@ -43,8 +45,6 @@ from laps_sdk.timers import earliest
 from laps_sdk.upstream.bodies import DRAFT
 from laps_sdk.upstream.egress import alias_of
 from laps_sdk.upstream.interfaces import Answer
-from laps_sdk.upstream.network import NetworkBridge
-from laps_sdk.upstream.virtual import VirtualClient
 from laps_wire.moqt.data import (
     MoqObject,
     ObjectCollector,

@@ -141,7 +141,7 @@ def stubs_asked(patch: Patching) -> None:
         opened(self, now, address)
         for number in range(4):
             name = FullTrackName(Namespace.of(b"t%d" % number), b"")
-            self.client.offer(now, AnnounceKind.NAMESPACE, name)
+            self.client.publish(now, AnnounceKind.NAMESPACE, name)
 
     patch.set(StubParent, "open", generous)
 

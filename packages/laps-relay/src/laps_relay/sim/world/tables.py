@@ -203,7 +203,7 @@ class RelayTables:
         dialler, servers = self._relay.dialler, self._relay.demand.dialled_servers.keys()
         sizes = dialler.sizes()
         return {
-            "wishes": len(set(dialler.wished()) - servers),
+            "wishes": len(set(dialler.demanded()) - servers),
             "sessions that nobody wants": sizes.unwanted,
             "dials": sizes.dials,
             "slots without a contact": sizes.orphans,
@@ -288,7 +288,7 @@ class StubTables:
             "sets of sessions": sum(len(each.sender) + len(each.receiver) for each in wires),
             "data of unknown sets": sum(len(each.unknown) for each in wires),
             "early data": sum(each.pieces() for each in early),
-            "wishes": len(relay.dialler.wished()),
+            "wishes": len(relay.dialler.demanded()),
             "sessions that nobody wants": dials.unwanted,
             "dials": dials.dials,
             "slots without a contact": dials.orphans,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from laps_relay.cpp.directory import Directory
 from laps_sdk.edge.events import (
     NamespaceAdded,
     NamespaceGone,
@@ -14,7 +15,6 @@ from laps_sdk.edge.events import (
     TrackAdded,
 )
 from laps_sdk.upstream.announcements import namespace_name
-from laps_sdk.upstream.directory import Directory
 from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import AnnounceKind
 from testkit.edge_net import NAMESPACE, TRACK, track_of

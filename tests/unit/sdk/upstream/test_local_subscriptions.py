@@ -32,7 +32,7 @@ def pull(
 ) -> KeptFeed:
     feed = KeptFeed()
     data = SubscribeData() if parameters is None else subscribe_data(name, parameters)
-    net.client.pull(net.now, key, name, data, feed)
+    net.client.subscribe_at_edge(net.now, key, name, data, feed)
     net.world.settle()
     return feed
 
@@ -53,7 +53,7 @@ def test_served_by_who_publishes() -> None:
     publisher.send(subgroup(D18, bodies(1), group=2))
     feed = pull(net)
     ((call, key, data),) = net.take()
-    assert (call, key) == ("pulled", KEY)
+    assert (call, key) == ("edge_accepted", KEY)
     assert read_ok(data) == (Location(2, 0), properties)
     publisher.send(subgroup(D18, bodies(1), group=3))
     assert feed.opened == [(5, 700, None)]
@@ -85,8 +85,8 @@ def test_an_announcer_is_asked_with_what_the_others_want() -> None:
     assert update.message.parameters.new_group_request == 5
     announcer.send(subgroup(D18, bodies(1), group=5))
     assert list(feed.egress.objects()) == [(5, 0)]
-    net.client.release(net.now, KEY)
-    net.client.release(net.now, KEY)
+    net.client.unsubscribe_at_edge(net.now, KEY)
+    net.client.unsubscribe_at_edge(net.now, KEY)
     net.world.advance(5)
     announcer.one(RequestCancelled)
 
@@ -94,21 +94,21 @@ def test_an_announcer_is_asked_with_what_the_others_want() -> None:
 def test_refused() -> None:
     net = ClientNet()
     pull(net)
-    assert net.take()[0][:3] == ("pull_refused", KEY, SubscribeCode.NO_PUBLISHER)
+    assert net.take()[0][:3] == ("edge_refused", KEY, SubscribeCode.NO_PUBLISHER)
     announcer = net.edge.announcer(D18, NAMESPACE)
     pull(net)
     request_id, _ = asked(announcer)
     announcer.session.reject(request_id, RequestErrorCode.MALFORMED_TRACK, "broken")
     net.world.settle()
-    assert net.take() == [("pull_refused", KEY, SubscribeCode.PUBLISHER_REFUSED, "broken")]
+    assert net.take() == [("edge_refused", KEY, SubscribeCode.PUBLISHER_REFUSED, "broken")]
 
 
 @pytest.mark.parametrize(
     ("status", "told"),
     [
-        (2, ("pull_ended", KEY, "enough")),
+        (2, ("edge_ended", KEY, "enough")),
         # Not every end is the publisher's: it is not allowed any more.
-        (1, ("pull_refused", KEY, SubscribeCode.UNAUTHORIZED, "enough")),
+        (1, ("edge_refused", KEY, SubscribeCode.UNAUTHORIZED, "enough")),
     ],
 )
 def test_ended_with_a_word(status: int, told: tuple[object, ...]) -> None:
@@ -127,11 +127,11 @@ def test_ended_without_a_word() -> None:
     pull(net)
     net.take()
     # The edge resets the stream of the request.
-    edge: Any = net.client._virtual._edge
+    edge: Any = net.client.seam.edge
     (request_id,) = edge.open_requests
     edge.cancel(request_id)
     net.world.settle()
-    assert net.take() == [("pull_ended", KEY, "the Edge ended it")]
+    assert net.take() == [("edge_ended", KEY, "the Edge ended it")]
 
 
 def test_two_keys_with_one_alias() -> None:
@@ -141,7 +141,7 @@ def test_two_keys_with_one_alias() -> None:
     net.take()
     pull(net, key=KEY ^ 1 << 63)
     assert [call[:3] for call in net.take()] == [
-        ("pull_refused", KEY ^ 1 << 63, SubscribeCode.HASH_COLLISION)
+        ("edge_refused", KEY ^ 1 << 63, SubscribeCode.HASH_COLLISION)
     ]
 
 
@@ -151,7 +151,7 @@ def test_an_edge_that_takes_nothing() -> None:
     net.world.settle()
     pull(net)
     ((call, _, code, reason),) = net.take()
-    assert (call, code) == ("pull_refused", SubscribeCode.LIMIT)
+    assert (call, code) == ("edge_refused", SubscribeCode.LIMIT)
     assert "GOAWAY" in reason
 
 
@@ -159,18 +159,10 @@ def test_what_is_about_other_requests_is_for_others() -> None:
     net = ClientNet()
     net.edge.publisher(D18, TRACK)
     pull(net)
-    net.client.offer(net.now, AnnounceKind.NAMESPACE, TRACK)
+    net.client.publish(net.now, AnnounceKind.NAMESPACE, TRACK)
     assert [row.namespace for row in net.edge.relay.namespaces()] == [NAMESPACE]
-    assert [call[0] for call in net.take()] == ["pulled"]
+    assert [call[0] for call in net.take()] == ["edge_accepted"]
     # Nothing was published yet: asked again, there is still nothing to say about it.
     pull(net)
     ((_, _, data),) = net.take()
     assert read_ok(data) == (None, ())
-
-
-def test_the_request_for_a_track() -> None:
-    net = ClientNet()
-    net.edge.publisher(D18, TRACK)
-    assert net.client._pulls.request_of(KEY) is None
-    pull(net)
-    assert net.client._pulls.request_of(KEY) is not None

@@ -31,7 +31,7 @@ def test_accepted() -> None:
     net = ClientNet()
     subscriber = net.edge.subscriber(D18, TRACK, Parameters(new_group_request=0))
     ((call, name, data),) = net.take()
-    assert (call, name) == ("wanted", TRACK)
+    assert (call, name) == ("edge_subscribed", TRACK)
     subscribe = read_subscribe(data)
     assert subscribe is not None
     assert (subscribe.track, subscribe.parameters.new_group_request) == (TRACK, 0)
@@ -39,7 +39,6 @@ def test_accepted() -> None:
     ok = subscriber.one(RequestAccepted).message
     assert isinstance(ok, SubscribeOk)
     assert (ok.parameters.largest_object, ok.track_properties) == (Location(3, 1), DYNAMIC)
-    assert net.client._wishes.is_asked(net.client.key_of(TRACK))
     # Said twice, it is the same.
     net.accept(TRACK)
     assert not subscriber.take(RequestAccepted)
@@ -51,12 +50,12 @@ def test_accepted() -> None:
     net.world.settle()
     ((call, _, data),) = net.take()
     subscribe = read_subscribe(data)
-    assert call == "wanted"
+    assert call == "edge_subscribed"
     assert subscribe is not None
     assert subscribe.parameters.new_group_request == 4
     subscriber.session.cancel(subscriber.request)
     net.world.advance(5)
-    assert net.take() == [("unwanted", TRACK)]
+    assert net.take() == [("edge_unsubscribed", TRACK)]
 
 
 def test_refused_and_accepted_later() -> None:
@@ -67,7 +66,6 @@ def test_refused_and_accepted_later() -> None:
     net.take()
     net.world.advance(20)
     assert net.take() == []
-    assert net.client._wishes.is_asked(net.client.key_of(TRACK)) is False
     net.accept(TRACK)
     waiting.one(RequestAccepted)
 
@@ -79,7 +77,7 @@ def test_refused_and_not_wanted_any_more() -> None:
     assert hasty.one(RequestRejected).message.error_code == RequestErrorCode.DOES_NOT_EXIST
     net.take()
     net.world.advance(5)
-    assert net.take() == [("unwanted", TRACK)]
+    assert net.take() == [("edge_unsubscribed", TRACK)]
     net.accept(TRACK)
     assert net.client.poll_timeout() is None
 
@@ -90,7 +88,7 @@ def test_who_comes_meanwhile_is_asked_for_again() -> None:
     refuse(net)
     net.take()
     late = net.edge.subscriber(D16, TRACK)
-    assert [call[0] for call in net.take()] == ["wanted"]
+    assert [call[0] for call in net.take()] == ["edge_subscribed"]
     net.accept(TRACK)
     late.one(RequestAccepted)
     net.world.advance(30)
@@ -115,7 +113,7 @@ def test_ended() -> None:
     assert (done.status_code, done.reason) == (PublishDoneCodeD18.TRACK_ENDED, "because")
     net.take()
     net.world.advance(10)
-    assert net.take() == [("unwanted", TRACK)]
+    assert net.take() == [("edge_unsubscribed", TRACK)]
 
 
 def test_no_answer_at_all() -> None:
@@ -135,7 +133,7 @@ def test_no_answer_at_all() -> None:
     net.take()
     net.world.advance(3)
     assert other.one(RequestRejected).message.error_code == RequestErrorCode.TIMEOUT
-    assert net.take() == [("unwanted", track_of("other"))]
+    assert net.take() == [("edge_unsubscribed", track_of("other"))]
 
 
 def test_accepted_while_the_edge_waits_for_nothing() -> None:
@@ -159,7 +157,10 @@ def test_who_comes_long_after_the_answer_begins_anew() -> None:
     net.take()
     net.world.advance(1)
     late = net.edge.subscriber(D18, TRACK)
-    assert [call[:2] for call in net.take()] == [("unwanted", TRACK), ("wanted", TRACK)]
+    assert [call[:2] for call in net.take()] == [
+        ("edge_unsubscribed", TRACK),
+        ("edge_subscribed", TRACK),
+    ]
     assert not late.take(RequestAccepted)
     net.accept(TRACK)
     late.one(RequestAccepted)

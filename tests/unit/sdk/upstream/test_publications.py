@@ -23,7 +23,7 @@ PROPERTIES = (KeyValue(PropertyTypeD18.DEFAULT_PUBLISHER_PRIORITY, 5),)
 
 
 def offer(net: ClientNet, name: FullTrackName = TRACK) -> None:
-    net.client.offer(net.now, AnnounceKind.TRACK, name)
+    net.client.publish(net.now, AnnounceKind.TRACK, name)
     net.world.settle()
 
 
@@ -33,10 +33,10 @@ def offer(net: ClientNet, name: FullTrackName = TRACK) -> None:
 def test_a_namespace_is_published_once() -> None:
     net = ClientNet()
     for _ in range(2):
-        net.client.offer(net.now, AnnounceKind.NAMESPACE, SPACE)
+        net.client.publish(net.now, AnnounceKind.NAMESPACE, SPACE)
     assert [row.namespace for row in net.edge.relay.namespaces()] == [NAMESPACE]
     for _ in range(2):
-        net.client.withdraw(net.now, AnnounceKind.NAMESPACE, SPACE)
+        net.client.unpublish(net.now, AnnounceKind.NAMESPACE, SPACE)
     assert net.edge.relay.namespaces() == []
 
 
@@ -44,18 +44,18 @@ def test_a_namespace_that_is_refused_can_be_tried_again() -> None:
     rules = RuleBook()
     rules.rules[Action.PUBLISH_NAMESPACE] = Decision(allowed=False)
     net = ClientNet(upstream=False, authorizer=rules)
-    net.client.offer(net.now, AnnounceKind.NAMESPACE, SPACE)
+    net.client.publish(net.now, AnnounceKind.NAMESPACE, SPACE)
     assert net.edge.relay.namespaces() == []
     rules.rules.clear()
-    net.client.offer(net.now, AnnounceKind.NAMESPACE, SPACE)
+    net.client.publish(net.now, AnnounceKind.NAMESPACE, SPACE)
     assert len(net.edge.relay.namespaces()) == 1
 
 
 def test_a_name_that_moqt_cannot_say_is_left_out() -> None:
     net = ClientNet()
     reserved = FullTrackName(Namespace.of(b".", b"x"), b"")
-    net.client.offer(net.now, AnnounceKind.NAMESPACE, reserved)
-    net.client.withdraw(net.now, AnnounceKind.NAMESPACE, reserved)
+    net.client.publish(net.now, AnnounceKind.NAMESPACE, reserved)
+    net.client.unpublish(net.now, AnnounceKind.NAMESPACE, reserved)
     assert net.edge.relay.namespaces() == []
 
 
@@ -69,7 +69,7 @@ def test_a_track_is_pushed_with_what_its_publisher_says() -> None:
     net.world.settle()
     offer(net)
     offer(net)
-    assert [call[:2] for call in net.take()] == [("wanted", TRACK)]
+    assert [call[:2] for call in net.take()] == [("edge_subscribed", TRACK)]
     assert not watcher.take(RequestReceived)
     net.accept(TRACK, served(Location(2, 2), PROPERTIES))
     message = watcher.one(RequestReceived).message
@@ -79,9 +79,9 @@ def test_a_track_is_pushed_with_what_its_publisher_says() -> None:
     # A client's PUBLISH is taken whether somebody receives it or not.
     net.accept(TRACK)
     assert net.take() == []
-    net.client.withdraw(net.now, AnnounceKind.TRACK, TRACK)
-    net.client.withdraw(net.now, AnnounceKind.TRACK, TRACK)
-    assert net.take() == [("unwanted", TRACK)]
+    net.client.unpublish(net.now, AnnounceKind.TRACK, TRACK)
+    net.client.unpublish(net.now, AnnounceKind.TRACK, TRACK)
+    assert net.take() == [("edge_unsubscribed", TRACK)]
     net.world.advance(1)
     watcher.one(PublishEnded)
 
@@ -90,14 +90,14 @@ def test_it_is_wanted_while_somebody_takes_it() -> None:
     net = ClientNet(settings=EdgeSettings(forward_unwatched=False))
     offer(net)
     net.accept(TRACK)
-    assert [call[0] for call in net.take()] == ["wanted", "unwanted"]
+    assert [call[0] for call in net.take()] == ["edge_subscribed", "edge_unsubscribed"]
     subscriber = net.edge.subscriber(D18, TRACK)
     subscriber.one(RequestAccepted)
-    assert [call[0] for call in net.take()] == ["wanted"]
+    assert [call[0] for call in net.take()] == ["edge_subscribed"]
     subscriber.session.update(subscriber.request, Parameters(subscriber_priority=3))
     subscriber.session.update(subscriber.request, Parameters(forward=False))
     net.world.settle()
-    assert [call[0] for call in net.take()] == ["unwanted"]
+    assert [call[0] for call in net.take()] == ["edge_unsubscribed"]
     # Answers to what is not wanted are none.
     net.answer(TRACK, Answer.REFUSED, SubscribeCode.POLICY)
     assert net.edge.relay.tracks()[0].live
@@ -123,16 +123,16 @@ def test_it_ends_with_its_publisher() -> None:
     net.answer(TRACK, Answer.ENDED, SubscribeCode.ENDED)
     net.world.advance(1)
     assert subscriber.one(PublishEnded).message.status_code == PublishDoneCodeD18.TRACK_ENDED
-    assert net.take()[0] == ("unwanted", TRACK)
+    assert net.take()[0] == ("edge_unsubscribed", TRACK)
 
 
 def test_one_that_is_not_given_is_not_pushed() -> None:
     net = ClientNet()
     offer(net)
     net.answer(TRACK, Answer.REFUSED, SubscribeCode.POLICY)
-    assert [call[0] for call in net.take()] == ["wanted", "unwanted"]
+    assert [call[0] for call in net.take()] == ["edge_subscribed", "edge_unsubscribed"]
     assert net.edge.relay.tracks() == []
-    net.client.withdraw(net.now, AnnounceKind.TRACK, TRACK)
+    net.client.unpublish(net.now, AnnounceKind.TRACK, TRACK)
     assert net.take() == []
 
 
@@ -142,7 +142,7 @@ def test_one_that_the_edge_refuses_is_not_wanted() -> None:
     net = ClientNet(upstream=False, authorizer=rules)
     offer(net)
     net.accept(TRACK)
-    assert [call[0] for call in net.take()] == ["wanted", "unwanted"]
+    assert [call[0] for call in net.take()] == ["edge_subscribed", "edge_unsubscribed"]
     assert net.edge.relay.tracks() == []
 
 
@@ -156,11 +156,11 @@ def test_one_that_the_edge_subscribed_to_is_not_pushed_as_well() -> None:
     assert row.publishers == (NETWORK,)
     # Both want it, and it goes when neither does.
     net.take()
-    net.client.withdraw(net.now, AnnounceKind.TRACK, TRACK)
+    net.client.unpublish(net.now, AnnounceKind.TRACK, TRACK)
     assert net.take() == []
     subscriber.leave()
     net.world.advance(10)
-    assert net.take() == [("unwanted", TRACK)]
+    assert net.take() == [("edge_unsubscribed", TRACK)]
 
 
 def test_an_edge_that_sends_everybody_away() -> None:
@@ -169,5 +169,5 @@ def test_an_edge_that_sends_everybody_away() -> None:
     net.edge.relay.drain(net.now, "")
     net.world.settle()
     net.accept(TRACK)
-    net.client.withdraw(net.now, AnnounceKind.TRACK, TRACK)
+    net.client.unpublish(net.now, AnnounceKind.TRACK, TRACK)
     assert net.edge.relay.tracks() == []

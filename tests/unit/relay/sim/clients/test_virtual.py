@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from laps_relay.sim.clients.virtual import VirtualClient
 from laps_sdk.edge.settings import SessionInfo
-from laps_sdk.upstream.virtual import VirtualClient
 from laps_wire.moqt.session import (
     Event,
     NamespaceAdvertised,

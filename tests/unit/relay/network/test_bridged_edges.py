@@ -134,10 +134,10 @@ class Play:
         for port in self.world.ports:
             assert (port.announced, port.wants, port.targets, port.served) == ({}, {}, {}, {})
             assert port.bridge.poll_timeout() is None
-            assert port.bridge.client._virtual.session.open_requests == ()
+            assert port.bridge.client.idle
         assert not self.joint.uplink.link.wants
         assert not self.joint.uplink.link.takers
-        assert not self.joint.parent.client._pulls.outlets
+        assert self.joint.parent.client.idle
 
 
 @settings(deadline=None, max_examples=examples(30))

@@ -9,7 +9,7 @@
 
 Peers that are no part of the network but want to hear of names (C++ relays) watch it. Namespaces of
 the network are published at the Edge by the bridge, so they are among its events; tracks are not
-(see :mod:`laps_sdk.upstream.elsewhere`) and come by themselves.
+(see :mod:`laps_relay.network.bridge`) and come by themselves.
 """
 
 from __future__ import annotations

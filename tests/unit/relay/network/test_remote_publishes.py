@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from laps_relay.network.bridge import RemotePublishes
 from laps_sdk.edge.events import PrefixAdded, TrackAdded
-from laps_sdk.upstream.elsewhere import Elsewhere
 from laps_wire.moqt.messages import Publish
 from laps_wire.moqt.session import RequestReceived
 from laps_wire.names import Namespace
@@ -14,7 +14,7 @@ from testkit.plane import D18
 
 def test_only_what_somebody_watches_is_asked_for() -> None:
     net = ClientNet()
-    elsewhere = Elsewhere(net.edge.relay, net.client)
+    elsewhere = RemotePublishes(net.edge.relay, net.client)
     net.edge.listeners.append(lambda events: elsewhere.observe(net.now, events))
     deeper = track_of("x", b"deeper")
     elsewhere.add(net.now, TRACK)
@@ -39,7 +39,7 @@ def test_only_what_somebody_watches_is_asked_for() -> None:
 
 def test_other_events_do_not_matter() -> None:
     net = ClientNet()
-    elsewhere = Elsewhere(net.edge.relay, net.client)
+    elsewhere = RemotePublishes(net.edge.relay, net.client)
     elsewhere.add(net.now, TRACK)
     elsewhere.observe(
         net.now,

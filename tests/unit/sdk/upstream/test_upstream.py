@@ -19,37 +19,39 @@ def test_both_directions() -> None:
     net = ClientNet()
     assert net.client.number == NETWORK
     subscriber = net.edge.subscriber(D18, TRACK)
-    assert [call[:2] for call in net.take()] == [("wanted", TRACK)]
+    assert [call[:2] for call in net.take()] == [("edge_subscribed", TRACK)]
     net.accept(TRACK)
     subscriber.one(RequestAccepted)
     publisher = net.edge.publisher(D18, track_of("mine"))
     feed = KeptFeed()
-    net.client.pull(net.now, key_of(track_of("mine")), track_of("mine"), SubscribeData(), feed)
-    assert [call[0] for call in net.take()] == ["pulled"]
+    net.client.subscribe_at_edge(
+        net.now, key_of(track_of("mine")), track_of("mine"), SubscribeData(), feed
+    )
+    assert [call[0] for call in net.take()] == ["edge_accepted"]
     publisher.send(subgroup(D18, bodies(1)))
     assert list(feed.egress.objects()) == [(0, 0)]
-    net.client.release(net.now, key_of(track_of("mine")))
+    net.client.unsubscribe_at_edge(net.now, key_of(track_of("mine")))
     publisher.send(subgroup(D18, bodies(1), group=1))
     assert list(feed.egress.objects()) == [(0, 0)]
 
 
 def test_names_of_both_kinds() -> None:
     net = ClientNet()
-    net.client.offer(net.now, AnnounceKind.NAMESPACE, track_of(""))
+    net.client.publish(net.now, AnnounceKind.NAMESPACE, track_of(""))
     assert [row.namespace for row in net.edge.relay.namespaces()] == [NAMESPACE]
-    net.client.withdraw(net.now, AnnounceKind.NAMESPACE, track_of(""))
+    net.client.unpublish(net.now, AnnounceKind.NAMESPACE, track_of(""))
     assert net.edge.relay.namespaces() == []
-    net.client.offer(net.now, AnnounceKind.TRACK, TRACK)
+    net.client.publish(net.now, AnnounceKind.TRACK, TRACK)
     net.accept(TRACK, served(Location(1, 1)))
     assert [row.track for row in net.edge.relay.tracks()] == [TRACK]
-    net.client.withdraw(net.now, AnnounceKind.TRACK, TRACK)
+    net.client.unpublish(net.now, AnnounceKind.TRACK, TRACK)
     net.world.advance(1)
     assert [row.live for row in net.edge.relay.tracks()] in ([], [False])
 
 
 def test_the_past_is_not_asked_for() -> None:
     net = ClientNet()
-    net.client.offer(net.now, AnnounceKind.NAMESPACE, track_of(""))
+    net.client.publish(net.now, AnnounceKind.NAMESPACE, track_of(""))
     client = net.edge.connect(D18)
     client.session.track_status(TRACK)
     client.session.fetch(StandaloneFetch(TRACK, Location(0, 0), Location(5, 0)))
@@ -57,7 +59,7 @@ def test_the_past_is_not_asked_for() -> None:
     codes = [event.message.error_code for event in client.take(RequestRejected)]
     assert codes == [RequestErrorCode.DOES_NOT_EXIST] * 2
     # If it were, we would say so.
-    edge = net.client._virtual._edge
+    edge = net.client.seam.edge
     edge.track_status(TRACK)
     net.world.settle()
     assert edge.open_requests
@@ -87,7 +89,7 @@ def test_ends() -> None:
     ((call, _, reason),) = net.take()
     assert (call, reason) == ("edge_closed", "the session did not leave in time")
     net = ClientNet()
-    net.client.offer(net.now, AnnounceKind.NAMESPACE, track_of(""))
+    net.client.publish(net.now, AnnounceKind.NAMESPACE, track_of(""))
     net.client.close(net.now)
     assert net.edge.relay.sessions() == []
     assert net.client.poll_timeout() is None
@@ -100,7 +102,7 @@ def test_open_streams_go_on_in_new_ones() -> None:
     net.client.renew(key_of(TRACK))  # nobody asked for it
     publisher = net.edge.publisher(D18, TRACK)
     feed = KeptFeed()
-    net.client.pull(net.now, key_of(TRACK), TRACK, SubscribeData(), feed)
+    net.client.subscribe_at_edge(net.now, key_of(TRACK), TRACK, SubscribeData(), feed)
     renewed: list[tuple[Subscription, float]] = []
     net.client._renew = lambda subscription, before: renewed.append((subscription, before))
     publisher.send(subgroup(D18, bodies(1)), fin=False)
@@ -108,3 +110,19 @@ def test_open_streams_go_on_in_new_ones() -> None:
     ((subscription, before),) = renewed
     assert before == 7.0
     assert subscription.session == NETWORK
+
+
+def test_a_track_is_wanted_until_no_part_wants_it() -> None:
+    net = ClientNet()
+    key, one, two = key_of(TRACK), object(), object()
+    data = SubscribeData()
+    for part in (one, two, one):
+        net.client.subscribe_above(net.now, part, key, TRACK, data)
+    assert [call[0] for call in net.take()] == ["edge_subscribed"] * 3
+    net.client.unsubscribe_above(net.now, one, key, TRACK)
+    net.client.unsubscribe_above(net.now, one, key, TRACK)
+    assert net.take() == []
+    net.client.unsubscribe_above(net.now, two, key, TRACK)
+    assert net.take() == [("edge_unsubscribed", TRACK)]
+    net.client.unsubscribe_above(net.now, two, key, TRACK)
+    assert net.take() == []

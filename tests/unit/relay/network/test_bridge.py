@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from laps_relay.network.bridge import NetworkBridge
+from laps_relay.network.relay import NetworkRelay
 from laps_sdk.edge.authorization import Action, Decision
 from laps_sdk.edge.events import SessionFaulted, SessionLeaving
 from laps_sdk.edge.settings import EdgeSettings
 from laps_sdk.upstream.interfaces import Answer
-from laps_sdk.upstream.network import NetworkBridge
 from laps_wire.moqt.codepoints import PropertyTypeD18, PublishDoneCodeD18, RequestErrorCode
 from laps_wire.moqt.data import ObjectDatagram
 from laps_wire.moqt.keyvalue import KeyValue
@@ -588,7 +589,7 @@ def test_a_bridge_needs_no_directory() -> None:
     bridge = NetworkBridge(
         edge.relay,
         edge.plane,
-        world.port(other),
+        cast("NetworkRelay", world.port(other)),
         HASHER,
         session=NETWORK,
         clock=lambda: world.now,
