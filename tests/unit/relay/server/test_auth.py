@@ -11,7 +11,7 @@ from laps_sdk import tokens
 from laps_sdk.edge.authorization import Action, Authorizer, Decision
 from laps_sdk.tokens import Claims, Expectations, KeyFileError, TokenKey, parse_scope
 from laps_wire.moqt.codepoints import RequestErrorCode
-from laps_wire.moqt.session.tokens import AuthToken
+from laps_wire.moqt.session import AuthToken
 from laps_wire.names import Namespace
 
 WALL = 1_000_000.0

@@ -16,7 +16,7 @@ from laps_relay.telemetry.names import Names
 from laps_relay.telemetry.telemetry import TelemetrySettings, TelemetryWriter
 from laps_sdk.edge import events as core
 from laps_sdk.forwarding.interfaces import SubscriptionCounters
-from laps_wire.moqt.session.state import Kind
+from laps_wire.moqt.session import Kind
 from laps_wire.moqt.versions import Draft
 from laps_wire.telemetry import SessionClose, SessionOpen, load_line
 from testkit.logs import restored_logging

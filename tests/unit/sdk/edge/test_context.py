@@ -8,13 +8,13 @@ from laps_sdk.edge.settings import EdgeSettings
 from laps_sdk.edge.state import RequestOutcome
 from laps_wire.moqt.codepoints import RequestErrorCode, SubscribeOptions
 from laps_wire.moqt.parameters import Parameters
-from laps_wire.moqt.session.config import SessionLimits
-from laps_wire.moqt.session.events import (
+from laps_wire.moqt.session import (
     PublishEnded,
     RequestAccepted,
     RequestCancelled,
     RequestReceived,
     RequestRejected,
+    SessionLimits,
     UpdateRejected,
 )
 from laps_wire.moqt.versions import Draft

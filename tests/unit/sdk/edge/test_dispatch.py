@@ -24,8 +24,7 @@ from laps_wire.moqt.messages import (
     Subscribe,
 )
 from laps_wire.moqt.parameters import Parameters
-from laps_wire.moqt.session.config import SessionLimits
-from laps_wire.moqt.session.events import (
+from laps_wire.moqt.session import (
     GoawayReceived,
     PeerBlocked,
     PublishEnded,
@@ -35,6 +34,7 @@ from laps_wire.moqt.session.events import (
     RequestRefused,
     RequestRejected,
     RequestsAllowed,
+    SessionLimits,
     UpdateAccepted,
     UpdateReceived,
     UpdateRejected,

@@ -8,8 +8,12 @@ from laps_sdk.edge.tracks import JOIN_PATIENCE
 from laps_sdk.forwarding.interfaces import Subscription, UpstreamEnded
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.moqt.messages import StandaloneFetch
-from laps_wire.moqt.session import RequestAccepted, RequestCancelled, RequestReceived
-from laps_wire.moqt.session.events import RequestRejected
+from laps_wire.moqt.session import (
+    RequestAccepted,
+    RequestCancelled,
+    RequestReceived,
+    RequestRejected,
+)
 from laps_wire.moqt.structures import Location
 from laps_wire.moqt.versions import Draft
 from testkit.edge_net import TRACK, EdgeNet, Peer

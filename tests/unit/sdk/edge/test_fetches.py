@@ -25,12 +25,12 @@ from laps_wire.moqt.messages import (
     StandaloneFetch,
 )
 from laps_wire.moqt.parameters import NO_PARAMETERS, Parameters
-from laps_wire.moqt.session.config import SessionLimits
-from laps_wire.moqt.session.events import (
+from laps_wire.moqt.session import (
     RequestAccepted,
     RequestCancelled,
     RequestReceived,
     RequestRejected,
+    SessionLimits,
     UpdateAccepted,
 )
 from laps_wire.moqt.structures import Location, SubscriptionFilter

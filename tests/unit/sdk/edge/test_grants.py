@@ -16,7 +16,7 @@ from laps_wire.moqt.codepoints import (
 )
 from laps_wire.moqt.messages import PublishOk, RequestOk, StandaloneFetch, SubscribeOk
 from laps_wire.moqt.parameters import NO_PARAMETERS, Parameters
-from laps_wire.moqt.session.events import (
+from laps_wire.moqt.session import (
     PublishEnded,
     RequestAccepted,
     RequestCancelled,

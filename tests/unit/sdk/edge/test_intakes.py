@@ -11,7 +11,7 @@ from laps_sdk.edge.settings import EdgeSettings
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.moqt.messages import Publish, StandaloneFetch
 from laps_wire.moqt.parameters import Parameters
-from laps_wire.moqt.session.events import (
+from laps_wire.moqt.session import (
     RequestAccepted,
     RequestCancelled,
     RequestReceived,

@@ -28,7 +28,7 @@ from laps_wire.errors import ProtocolViolation
 from laps_wire.moqt.codepoints import RequestErrorCode, SessionCode
 from laps_wire.moqt.messages import RequestOk, StandaloneFetch, Subscribe, SubscribeOk
 from laps_wire.moqt.parameters import Parameters
-from laps_wire.moqt.session.events import (
+from laps_wire.moqt.session import (
     GoawayReceived,
     PublishEnded,
     RequestAccepted,

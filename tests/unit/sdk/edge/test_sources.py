@@ -11,13 +11,13 @@ from laps_wire.moqt.codepoints import PUBLISH_DONE_CODES, FilterType, RequestErr
 from laps_wire.moqt.keyvalue import KeyValue
 from laps_wire.moqt.messages import PublishOk, RequestOk, Subscribe, SubscribeOk
 from laps_wire.moqt.parameters import NO_PARAMETERS, Parameters
-from laps_wire.moqt.session.config import SessionLimits
-from laps_wire.moqt.session.events import (
+from laps_wire.moqt.session import (
     PublishEnded,
     RequestAccepted,
     RequestCancelled,
     RequestReceived,
     RequestRejected,
+    SessionLimits,
     UpdateReceived,
 )
 from laps_wire.moqt.structures import Location, SubscriptionFilter, Token

@@ -12,14 +12,14 @@ from laps_wire.moqt.codepoints import RequestErrorCode, SubscribeOptions
 from laps_wire.moqt.keyvalue import KeyValue
 from laps_wire.moqt.messages import Publish, PublishNamespace, SubscribeTracks
 from laps_wire.moqt.parameters import NO_PARAMETERS, Parameters
-from laps_wire.moqt.session.config import SessionLimits
-from laps_wire.moqt.session.events import (
+from laps_wire.moqt.session import (
     NamespaceAdvertised,
     NamespaceWithdrawn,
     PublishEnded,
     RequestAccepted,
     RequestReceived,
     RequestRejected,
+    SessionLimits,
     TrackBlocked,
     UpdateAccepted,
     UpdateRejected,

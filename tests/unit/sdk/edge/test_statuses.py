@@ -8,12 +8,7 @@ from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.moqt.keyvalue import KeyValue
 from laps_wire.moqt.messages import RequestOk, TrackStatus
 from laps_wire.moqt.parameters import Parameters
-from laps_wire.moqt.session.config import SessionLimits
-from laps_wire.moqt.session.events import (
-    RequestAccepted,
-    RequestReceived,
-    RequestRejected,
-)
+from laps_wire.moqt.session import RequestAccepted, RequestReceived, RequestRejected, SessionLimits
 from laps_wire.moqt.structures import Location
 from laps_wire.moqt.versions import Draft
 from testkit.edge_net import DRAFTS, NAMESPACE, TRACK, EdgeNet, Peer

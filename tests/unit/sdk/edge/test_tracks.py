@@ -9,7 +9,7 @@ from laps_sdk.edge.settings import EdgeSettings
 from laps_wire.moqt.keyvalue import KeyValue
 from laps_wire.moqt.messages import StandaloneFetch, SubscribeOk
 from laps_wire.moqt.parameters import Parameters
-from laps_wire.moqt.session.events import RequestAccepted, RequestRejected
+from laps_wire.moqt.session import RequestAccepted, RequestRejected
 from laps_wire.moqt.structures import Location
 from laps_wire.moqt.versions import Draft
 from testkit.edge_net import DRAFTS, TRACK, EdgeNet, Peer, track_of

@@ -43,7 +43,7 @@ from laps_sdk.tokens import (
     load_keys,
 )
 from laps_wire.moqt.codepoints import RequestErrorCode
-from laps_wire.moqt.session.tokens import AuthToken
+from laps_wire.moqt.session import AuthToken
 from laps_wire.names import Namespace
 
 __all__ = ["AuthSettings", "TokenAuthorizer", "read_keys"]

@@ -17,6 +17,8 @@ from itertools import count
 from laps_relay.config.network import NetworkLimits
 from laps_relay.cpp.cpp_link import CppLimits
 from laps_relay.cpp.cpp_peer import CppPeer
+from laps_relay.cpp.directory import Directory
+from laps_relay.network.bridge import NetworkBridge
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.server.identity import fresh_context
 from laps_relay.server.joined_edge import UPSTREAM_SESSION, JoinedEdge
@@ -26,18 +28,15 @@ from laps_sdk.edge.server import EdgeServer
 from laps_sdk.forwarding.interfaces import ForwardingPlane
 from laps_sdk.peering.events import PeerUp
 from laps_sdk.peering.links import ForeignPeer, ForeignPeerWire, Link
-from laps_sdk.upstream.directory import Directory
-from laps_sdk.upstream.network import NetworkBridge
 from laps_sdk.upstream.stub_link import StubLimits
 from laps_wire.hashing import KeyedHasher
-from laps_wire.moqt.session.tokens import AuthToken
+from laps_wire.moqt.session import AuthToken
 from laps_wire.moqt.setup import SetupOptions
 from laps_wire.moqt.structures import Token
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import cpp
 from laps_wire.peering.laps2 import RelayType
-from laps_wire.peering.session import CPP_16
-from laps_wire.peering.session.cpp import to_cpp_node
+from laps_wire.peering.session import CPP_16, to_cpp_node
 
 __all__ = ["NetworkEdge"]
 

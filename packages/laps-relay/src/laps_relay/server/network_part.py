@@ -53,7 +53,7 @@ from laps_sdk.peering.keys import PeerKeyRing
 from laps_sdk.upstream.stub_link import StubLimits
 from laps_wire.hashing import KeyedHasher
 from laps_wire.matching import hashed_subscribe_of
-from laps_wire.moqt.session.tokens import AuthToken
+from laps_wire.moqt.session import AuthToken
 from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import RelayType
 
@@ -248,7 +248,7 @@ class NetworkPart(NetworkMember):
         return (
             self.relay.tables.sizes(),
             self.relay.plane.counters(),
-            self.relay.interests.counters().collisions,
+            self.relay.subscriptions.counters().collisions,
         )
 
     # For records of traffic

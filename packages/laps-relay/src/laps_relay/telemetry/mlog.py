@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from laps_sdk.edge.relay import EdgeRelay
-from laps_wire.moqt.session import events as wire
-from laps_wire.moqt.session.tokens import AuthToken
+from laps_wire.moqt import session as wire
+from laps_wire.moqt.session import AuthToken
 from laps_wire.moqt.structures import Token
 from laps_wire.names import FullTrackName, Namespace
 from laps_wire.telemetry import safe_text

@@ -32,6 +32,7 @@ from laps_wire.moqt.session import (
     Event,
     GoawayReceived,
     Kind,
+    OkMessage,
     PeerBlocked,
     RequestAccepted,
     RequestCancelled,
@@ -44,7 +45,6 @@ from laps_wire.moqt.session import (
     SetupReceived,
     Terminated,
 )
-from laps_wire.moqt.session.events import OkMessage
 from laps_wire.moqt.setup import NO_OPTIONS, SetupOptions
 from laps_wire.moqt.versions import Draft
 

@@ -45,6 +45,7 @@ from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.properties import TrackProperties
 from laps_wire.moqt.session import (
     Event,
+    OkMessage,
     PublishEnded,
     RequestAccepted,
     RequestCancelled,
@@ -52,7 +53,6 @@ from laps_wire.moqt.session import (
     UpdateAccepted,
     UpdateRejected,
 )
-from laps_wire.moqt.session.events import OkMessage
 from laps_wire.moqt.structures import FetchTarget, Location, RelativeJoiningFetch, StandaloneFetch
 from laps_wire.names import FullTrackName
 

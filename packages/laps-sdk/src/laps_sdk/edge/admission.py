@@ -18,7 +18,7 @@ from laps_sdk.edge.authorization import Action, Authorizer, Decision, Grant
 from laps_sdk.edge.records import Client, Load, Record
 from laps_sdk.edge.state import Due, State
 from laps_wire.moqt.codepoints import RequestErrorCode, SessionCode
-from laps_wire.moqt.session.tokens import AuthToken
+from laps_wire.moqt.session import AuthToken
 from laps_wire.names import FullTrackName, Namespace
 
 __all__ = ["Admission", "denial_code"]

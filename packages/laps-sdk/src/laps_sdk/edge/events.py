@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from laps_sdk.edge.settings import SessionInfo
 from laps_sdk.forwarding.interfaces import SubscriptionCounters, TrackCounters
-from laps_wire.moqt.session.state import Kind
+from laps_wire.moqt.session import Kind
 from laps_wire.moqt.structures import Location
 from laps_wire.names import FullTrackName, Namespace
 

@@ -21,7 +21,7 @@ from laps_sdk.edge.tracks import Tracks
 from laps_sdk.forwarding.ranking import Ranking
 from laps_wire.moqt.codepoints import RequestErrorCode, SubscribeOptions
 from laps_wire.moqt.messages import PublishNamespace, SubscribeNamespace, SubscribeTracks
-from laps_wire.moqt.session.events import UpdateReceived
+from laps_wire.moqt.session import UpdateReceived
 from laps_wire.moqt.top_n import requested_top_n
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import Namespace

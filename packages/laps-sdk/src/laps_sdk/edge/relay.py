@@ -36,6 +36,7 @@ from laps_sdk.edge.events import (
 from laps_sdk.edge.namespaces import Namespaces
 from laps_sdk.edge.records import (
     Client,
+    ClientSession,
     Deposit,
     FetchJob,
     FetchLeg,
@@ -81,7 +82,7 @@ from laps_wire.moqt.messages import (
     SubscribeTracks,
     TrackStatus,
 )
-from laps_wire.moqt.session.events import (
+from laps_wire.moqt.session import (
     Event,
     GoawayReceived,
     PublishEnded,
@@ -96,7 +97,6 @@ from laps_wire.moqt.session.events import (
     UpdateReceived,
     UpdateRejected,
 )
-from laps_wire.moqt.session.session import Session
 from laps_wire.moqt.structures import Location
 from laps_wire.moqt.top_n import offered_top_n
 from laps_wire.moqt.versions import Draft
@@ -137,7 +137,7 @@ class EdgeRelay:
     # Sessions
 
     def add_session(
-        self, now: float, session: int, wire: Session, egress: Egress, info: SessionInfo
+        self, now: float, session: int, wire: ClientSession, egress: Egress, info: SessionInfo
     ) -> None:
         """A connection has a MoQT session; its SETUP may still be to come."""
         state = self._state

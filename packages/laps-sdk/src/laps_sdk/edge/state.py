@@ -18,7 +18,7 @@ from laps_sdk.forwarding.interfaces import ForwardingPlane
 from laps_sdk.timers import Timers
 from laps_wire.errors import LocalError
 from laps_wire.moqt.codepoints import RequestErrorCode
-from laps_wire.moqt.session.ids import RequestsBlockedError
+from laps_wire.moqt.session import RequestsBlockedError
 
 __all__ = ["Due", "RequestOutcome", "State"]
 

@@ -61,7 +61,7 @@ from laps_wire.moqt.messages import (
 )
 from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.properties import TrackProperties
-from laps_wire.moqt.session.events import UpdateReceived
+from laps_wire.moqt.session import UpdateReceived
 from laps_wire.moqt.structures import Location
 from laps_wire.moqt.top_n import RANK_PROPERTY
 from laps_wire.moqt.versions import Draft

@@ -11,7 +11,7 @@ from laps_wire.moqt.codepoints import GroupOrder
 from laps_wire.moqt.control import encode
 from laps_wire.moqt.messages import Fetch, RelativeJoiningFetch, StandaloneFetch
 from laps_wire.moqt.parameters import Parameters
-from laps_wire.moqt.session.tokens import AuthToken
+from laps_wire.moqt.session import AuthToken
 from laps_wire.moqt.structures import Location
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName
