@@ -28,13 +28,13 @@ from laps_wire.peering.laps2 import (
 )
 from laps_wire.peering.laps2.information import NO_DATA, SubscribeIdentity
 
-__all__ = ["Answers"]
+__all__ = ["ResponseSender"]
 
 _AGAIN: Final = 0.25
 """How often an answer without a way back is tried, in seconds."""
 
 
-class Answers:
+class ResponseSender:
     """Answers to subscribes of others; ``len`` says how many wait to be sent, or sent again."""
 
     __slots__ = ("_hasher", "_local", "_repeat", "_respond", "_subscribes", "_timers", "_unsent")
@@ -63,7 +63,7 @@ class Answers:
     def __len__(self) -> int:
         return len(self._unsent)
 
-    def say(
+    def send(
         self,
         now: float,
         entry: SubscribeInfo,
@@ -71,7 +71,7 @@ class Answers:
         reason: str,
         data: SubscribeData = NO_DATA,
         *,
-        twice: bool = False,
+        repeat: bool = False,
     ) -> None:
         """Answer a subscribe; with a yes goes a proof of which name is meant.
 
@@ -94,7 +94,7 @@ class Answers:
             parameters,
         )
         self._send(now, response)
-        if twice and response.identity not in self._unsent:
+        if repeat and response.identity not in self._unsent:
             self._unsent[response.identity] = response
             self._timers.set(response.identity, now + self._repeat)
 

@@ -63,7 +63,7 @@ from laps_wire.peering.laps2 import (
     SubscribeResponse,
 )
 
-__all__ = ["Denial", "Wants"]
+__all__ = ["Denial", "SubscriberRole"]
 
 
 class Denial(NamedTuple):
@@ -73,7 +73,7 @@ class Denial(NamedTuple):
     reason: str
 
 
-class Wants:
+class SubscriberRole:
     """All tracks that our clients want."""
 
     __slots__ = (
@@ -153,7 +153,7 @@ class Wants:
 
     # Commands
 
-    def want(self, now: float, name: FullTrackName, data: SubscribeData) -> Denial | None:
+    def subscribe(self, now: float, name: FullTrackName, data: SubscribeData) -> Denial | None:
         """Our clients want a track."""
         fields = name.namespace.fields
         key = self._hasher.full_name(fields, name.name)
@@ -179,7 +179,7 @@ class Wants:
             self._asking.refresh(now, want)
         return None
 
-    def unwant(self, now: float, name: FullTrackName) -> None:
+    def unsubscribe(self, now: float, name: FullTrackName) -> None:
         """They do not any more: tell the network later, and not at all if they come back."""
         key = self._hasher.full_name(name.namespace.fields, name.name)
         want = self._wants.get(key)
@@ -212,7 +212,7 @@ class Wants:
 
     def _allowed(self, want: Want) -> No | None:
         node = self._node(self._identity.node_id)
-        refusal = None if node is None else self.policy.want(want.name, node)
+        refusal = None if node is None else self.policy.local_subscribe(want.name, node)
         return None if refusal is None else No(SubscribeCode.POLICY, refusal.reason)
 
     def _begin(self, now: float, want: Want) -> None:
@@ -395,9 +395,9 @@ class Wants:
         """The node information base has something new about a node."""
         self._serving.node_changed(now, node)
 
-    def ways_changed(self, now: float, nodes: Iterable[NodeId]) -> None:
+    def paths_changed(self, now: float, nodes: Iterable[NodeId]) -> None:
         """Ways to these nodes came or went."""
-        for node in self._serving.ways_changed(now, nodes):
+        for node in self._serving.paths_changed(now, nodes):
             for want in self._wants.values():
                 if want.entry is not None and not want.accepted and node in want.refusals:
                     self._timers.set((Due.BACK, want.key, None), max(now, want.asked + PAUSE))

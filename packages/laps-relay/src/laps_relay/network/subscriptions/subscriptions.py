@@ -22,10 +22,10 @@ from laps_relay.network.events import NetworkEvent
 from laps_relay.network.flood.floods import AnnounceTable, Change, SubscribeTable
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.subscriptions.discovery import Discovery
-from laps_relay.network.subscriptions.origins import Origins, PullTrack
-from laps_relay.network.subscriptions.pulls import Lack
-from laps_relay.network.subscriptions.responses import way_back
-from laps_relay.network.subscriptions.wants import Denial, Wants
+from laps_relay.network.subscriptions.origin_role import OriginRole, RequestTrack
+from laps_relay.network.subscriptions.origin_track import DeliveryFailure
+from laps_relay.network.subscriptions.responses import return_session
+from laps_relay.network.subscriptions.subscriber_role import Denial, SubscriberRole
 from laps_relay.policy.interface import Policy
 from laps_sdk.peering.settings import Identity
 from laps_sdk.timers import Timers, earliest
@@ -45,14 +45,14 @@ from laps_wire.peering.laps2 import (
 )
 from laps_wire.peering.laps2.information import NO_DATA, AnnounceIdentity, SubscribeIdentity
 
-__all__ = ["InterestCounters", "Interests", "TrackHashes"]
+__all__ = ["SubscriptionCounters", "Subscriptions", "TrackHashes"]
 
 
-class InterestCounters(NamedTuple):
+class SubscriptionCounters(NamedTuple):
     """Since the start, and as it is."""
 
-    wants: int
-    pulls: int
+    subscribed: int
+    origin_tracks: int
     collisions: int
     """Hashes that fit names that do not: refused, never delivered."""
     false_names: int
@@ -69,18 +69,18 @@ class TrackHashes(NamedTuple):
     key: int
 
 
-class InterestSizes(NamedTuple):
+class SubscriptionSizes(NamedTuple):
     """How many entries the tables of :class:`Interests` have."""
 
-    pulls: int
+    origin_tracks: int
     """Tracks that local publishers send."""
-    wants: int
+    subscribed: int
     """Tracks that local subscribers ask for."""
     announced: int
     """Announces of local publishers."""
     subscribes: int
     """Subscribes of other relays to local publishers."""
-    answers: int
+    responses: int
     """Responses that wait to be sent."""
     responders: int
     """Relays that serve a track to local subscribers."""
@@ -90,17 +90,17 @@ class InterestSizes(NamedTuple):
     """Announces behind these names."""
 
 
-class Interests:
+class Subscriptions:
     """What our own clients publish and want."""
 
     __slots__ = (
         "_discovery",
         "_dropped",
         "_local",
-        "_origins",
+        "_origin",
         "_respond",
+        "_subscriber",
         "_subscribes",
-        "_wants",
     )
 
     def __init__(
@@ -117,8 +117,8 @@ class Interests:
         reaches: Callable[[NodeId], bool],
         replicas: Callable[[int], tuple[NodeId, ...]],
         respond: Callable[[float, int, SubscribeResponse], None],
-        pull: PullTrack,
-        pull_again: PullTrack,
+        request_track: RequestTrack,
+        request_again: RequestTrack,
         release: Callable[[float, int], None],
         targets_changed: Callable[[int], None],
         emit: Callable[[NetworkEvent], None],
@@ -139,7 +139,7 @@ class Interests:
         self._subscribes = subscribes
         self._respond = respond
         self._discovery = Discovery(identity.node_id, hasher)
-        self._wants = Wants(
+        self._subscriber = SubscriberRole(
             identity,
             settings,
             hasher,
@@ -152,7 +152,7 @@ class Interests:
             replicas=replicas,
             emit=emit,
         )
-        self._origins = Origins(
+        self._origin = OriginRole(
             identity,
             settings,
             hasher,
@@ -162,8 +162,8 @@ class Interests:
             stamp=stamp,
             node=node,
             respond=respond,
-            pull=pull,
-            pull_again=pull_again,
+            request_track=request_track,
+            request_again=request_again,
             release=release,
             targets_changed=targets_changed,
             emit=emit,
@@ -172,19 +172,19 @@ class Interests:
 
     def attach(self, clients: LocalSide) -> None:
         """Connect the relay's own clients: they get answers and the names of announces."""
-        self._wants.clients = self._discovery.clients = clients
+        self._subscriber.clients = self._discovery.clients = clients
 
-    def sizes(self) -> InterestSizes:
+    def sizes(self) -> SubscriptionSizes:
         """Return how many entries each table has."""
         names, announces = self._discovery.sizes()
-        announced, subscribes, answers = self._origins.sizes()
-        return InterestSizes(
-            pulls=len(self._origins),
-            wants=len(self._wants),
+        announced, subscribes, responses = self._origin.sizes()
+        return SubscriptionSizes(
+            origin_tracks=len(self._origin),
+            subscribed=len(self._subscriber),
             announced=announced,
             subscribes=subscribes,
-            answers=answers,
-            responders=self._wants.responders(),
+            responses=responses,
+            responders=self._subscriber.responders(),
             names=names,
             announces=announces,
         )
@@ -193,28 +193,30 @@ class Interests:
 
     def announce(self, now: float, kind: AnnounceKind, name: FullTrackName) -> Denial | None:
         """Our clients publish a track, or a namespace (then the track name is empty)."""
-        return self._origins.announce(now, kind, name)
+        return self._origin.announce(now, kind, name)
 
     def withdraw(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
         """They do not any more."""
-        self._origins.withdraw(now, kind, name)
+        self._origin.withdraw(now, kind, name)
 
-    def want(self, now: float, name: FullTrackName, data: SubscribeData = NO_DATA) -> Denial | None:
+    def subscribe(
+        self, now: float, name: FullTrackName, data: SubscribeData = NO_DATA
+    ) -> Denial | None:
         """Subscribe to a track for our own clients, who get the result by ``LocalSide.answered``.
 
         Return a denial if another name with the same hash is subscribed to; it is final.
         """
-        return self._wants.want(now, name, data)
+        return self._subscriber.subscribe(now, name, data)
 
-    def unwant(self, now: float, name: FullTrackName) -> None:
+    def unsubscribe(self, now: float, name: FullTrackName) -> None:
         """They do not any more."""
-        self._wants.unwant(now, name)
+        self._subscriber.unsubscribe(now, name)
 
-    def pulled(self, now: float, key: int, data: SubscribeData = NO_DATA) -> None:
+    def publisher_accepted(self, now: float, key: int, data: SubscribeData = NO_DATA) -> None:
         """A publisher here accepted what was pulled."""
-        self._origins.pulled(now, key, data)
+        self._origin.publisher_accepted(now, key, data)
 
-    def pull_refused(
+    def publisher_refused(
         self,
         now: float,
         key: int,
@@ -223,11 +225,11 @@ class Interests:
         data: SubscribeData = NO_DATA,
     ) -> None:
         """It refused."""
-        self._origins.pull_refused(now, key, code, reason, data)
+        self._origin.publisher_refused(now, key, code, reason, data)
 
-    def pull_ended(self, now: float, key: int, reason: str) -> None:
+    def publisher_ended(self, now: float, key: int, reason: str) -> None:
         """It ended what it had accepted."""
-        self._origins.pull_ended(now, key, reason)
+        self._origin.publisher_ended(now, key, reason)
 
     # The network
 
@@ -236,26 +238,30 @@ class Interests:
     ) -> None:
         """What ``take_changes`` of the announces gave."""
         for entry in self._discovery.changed(now, changes):
-            self._wants.announced(now, entry)
+            self._subscriber.announced(now, entry)
 
     def subscribes_changed(
         self, now: float, changes: Iterable[Change[SubscribeIdentity, SubscribeInfo]]
     ) -> None:
         """What ``take_changes`` of the subscribes gave."""
-        self._origins.subscribes_changed(now, changes)
+        self._origin.subscribes_changed(now, changes)
 
-    def led(
-        self, now: float, key: int, wanted: Iterable[NodeId], lacks: Mapping[NodeId, Lack]
+    def routed(
+        self,
+        now: float,
+        key: int,
+        targets: Iterable[NodeId],
+        failures: Mapping[NodeId, DeliveryFailure],
     ) -> None:
         """Ways were looked for: these are all that should get a track of ours, and those do not."""
-        self._origins.led(now, key, wanted, lacks)
+        self._origin.routed(now, key, targets, failures)
 
     def response(self, now: float, session: int, response: SubscribeResponse) -> None:
         """An answer to a subscribe came: for us, or on its way to another relay."""
         if response.source == self._local:
-            self._wants.response(now, response)
+            self._subscriber.response(now, response)
             return
-        back = way_back(self._subscribes, session, response)
+        back = return_session(self._subscribes, session, response)
         if back is None:
             self._dropped += 1
             return
@@ -264,65 +270,65 @@ class Interests:
 
     def node_changed(self, now: float, node: NodeId) -> bool:
         """The node information base has something new about a node; whether policy goes by it."""
-        self._wants.node_changed(now, node)
-        return self._origins.node_changed(now, node)
+        self._subscriber.node_changed(now, node)
+        return self._origin.node_changed(now, node)
 
-    def ways_changed(self, now: float, nodes: Iterable[NodeId]) -> None:
+    def paths_changed(self, now: float, nodes: Iterable[NodeId]) -> None:
         """Ways to these nodes came or went."""
-        self._wants.ways_changed(now, nodes)
+        self._subscriber.paths_changed(now, nodes)
 
     def set_policy(self, now: float, policy: Policy) -> None:
         """Apply another policy to everything that is published and subscribed to here."""
-        self._wants.policy = self._origins.policy = policy
-        self._wants.reconsider(now)
-        self._origins.reconsider(now)
+        self._subscriber.policy = self._origin.policy = policy
+        self._subscriber.reconsider(now)
+        self._origin.reconsider(now)
 
     # Looking
 
     def waiting(self, entry: AnnounceInfo) -> list[SubscribeIdentity]:
         """The subscribes, our own too, for what somebody announced."""
-        own = [(self._local, key) for key in self._wants.waiting(entry)]
-        return own + self._origins.waiting(entry)
+        own = [(self._local, key) for key in self._subscriber.waiting(entry)]
+        return own + self._origin.waiting(entry)
 
     def announcers(self, entry: SubscribeInfo) -> list[NodeId]:
         """Who announced what a subscribe asks for; nobody if we did: we answer it ourselves."""
-        if self._origins.serves(entry):
+        if self._origin.serves(entry):
             return []
         return self._discovery.announcers(entry.element_hashes, entry.name_hash)
 
     def holders(self, track: TrackHashes) -> list[NodeId]:
         """Who may have what was published: who serves it to us, or announced what covers it."""
         announcers = self._discovery.announcers(track.elements, track.name)
-        return list(dict.fromkeys((*self._wants.serving(track.key), *announcers)))
+        return list(dict.fromkeys((*self._subscriber.serving(track.key), *announcers)))
 
     def targets(self, key: int) -> frozenset[NodeId]:
         """The s-relays that want a track that we publish, and may have it."""
-        return self._origins.targets(key)
+        return self._origin.targets(key)
 
-    def asks(self, key: int) -> bool:
+    def is_subscribed(self, key: int) -> bool:
         """Whether our clients want a track, or did a moment ago."""
-        return key in self._wants
+        return key in self._subscriber
 
     def has_lapsed(self, key: int) -> bool:
         """Whether our clients do not want a track any more, and the network was not told yet."""
-        return self._wants.has_lapsed(key)
+        return self._subscriber.has_lapsed(key)
 
     def name(self, key: int) -> FullTrackName | None:
         """The name of a track that somebody pulls from us."""
-        return self._origins.name(key)
+        return self._origin.name(key)
 
-    def pulls(self) -> list[int]:
+    def origin_tracks(self) -> list[int]:
         """The tracks that somebody pulls from us."""
-        return self._origins.keys()
+        return self._origin.keys()
 
-    def counters(self) -> InterestCounters:
+    def counters(self) -> SubscriptionCounters:
         """Figures."""
-        return InterestCounters(
-            len(self._wants),
-            len(self._origins),
-            self._wants.collisions + self._origins.collisions,
+        return SubscriptionCounters(
+            len(self._subscriber),
+            len(self._origin),
+            self._subscriber.collisions + self._origin.collisions,
             self._discovery.false_names,
-            self._wants.dropped + self._dropped,
+            self._subscriber.dropped + self._dropped,
         )
 
     # Time
@@ -330,13 +336,13 @@ class Interests:
     @property
     def clocks(self) -> tuple[Timers[Any], ...]:
         """Its timers, for who asks several parts together."""
-        return (*self._wants.clocks, *self._origins.clocks)
+        return (*self._subscriber.clocks, *self._origin.clocks)
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""
-        return earliest(self._wants.poll_timeout(), self._origins.poll_timeout())
+        return earliest(self._subscriber.poll_timeout(), self._origin.poll_timeout())
 
     def handle_timeout(self, now: float) -> None:
         """Do what waited."""
-        self._wants.handle_timeout(now)
-        self._origins.handle_timeout(now)
+        self._subscriber.handle_timeout(now)
+        self._origin.handle_timeout(now)

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
-from laps_relay.network.subscriptions.interests import InterestCounters, Interests, TrackHashes
+from laps_relay.network.subscriptions.subscriptions import (
+    SubscriptionCounters,
+    Subscriptions,
+    TrackHashes,
+)
 from laps_sdk.timers import first_of
 from laps_sdk.upstream.bodies import body_for
 from laps_sdk.upstream.interfaces import Answer
@@ -13,7 +17,7 @@ from laps_wire.peering.laps2 import (
     SubscribeCode,
     SubscribeResponse,
 )
-from testkit.interest_rig import (
+from testkit.subscription_rig import (
     HASHER,
     IDENTITY,
     SETTINGS,
@@ -34,14 +38,14 @@ KEY = key_of(NAME)
 class Case:
     def __init__(self) -> None:
         self.rig = Rig()
-        self.interests = self.rig.origins = Interests(
+        self.subscriptions = self.rig.origins = Subscriptions(
             IDENTITY, SETTINGS, HASHER, **self.rig.roles()
         )
-        self.interests.attach(self.rig.clients)
+        self.subscriptions.attach(self.rig.clients)
 
     def settle(self) -> None:
-        self.interests.announces_changed(0.0, self.rig.announces.take_changes())
-        self.interests.subscribes_changed(0.0, self.rig.subscribes.take_changes())
+        self.subscriptions.announces_changed(0.0, self.rig.announces.take_changes())
+        self.subscriptions.subscribes_changed(0.0, self.rig.subscribes.take_changes())
 
 
 def test_an_s_relay_from_the_want_to_the_end() -> None:
@@ -49,8 +53,8 @@ def test_an_s_relay_from_the_want_to_the_end() -> None:
     case.rig.announces.heard(0.0, 1, announce_info(1, SPACE))
     case.settle()
     assert case.rig.taken() == [("discovered", SPACE)]
-    assert case.interests.want(0.0, NAME) is None
-    assert not case.interests.has_lapsed(KEY)
+    assert case.subscriptions.subscribe(0.0, NAME) is None
+    assert not case.subscriptions.has_lapsed(KEY)
     case.settle()
     entry = case.rig.asked(NAME)
     assert entry is not None
@@ -63,43 +67,43 @@ def test_an_s_relay_from_the_want_to_the_end() -> None:
         0,
         parameters=Parameters(((ParameterId.FULL_NAME_DIGEST, digest),)),
     )
-    case.interests.response(0.0, 1, ok)
+    case.subscriptions.response(0.0, 1, ok)
     assert case.rig.taken() == [(Answer.ACCEPTED, SubscribeCode.ACCEPTED, "", b"")]
     case.rig.know(1, None)
-    case.interests.node_changed(0.0, NodeId(1))
-    assert case.interests.poll_timeout() == 5.0
-    assert first_of(case.interests.clocks) == 5.0
-    case.interests.handle_timeout(5.0)
+    case.subscriptions.node_changed(0.0, NodeId(1))
+    assert case.subscriptions.poll_timeout() == 5.0
+    assert first_of(case.subscriptions.clocks) == 5.0
+    case.subscriptions.handle_timeout(5.0)
     assert case.rig.taken()[0][0] is Answer.ENDED
-    case.interests.unwant(5.0, NAME)
-    case.interests.handle_timeout(10.0)
+    case.subscriptions.unsubscribe(5.0, NAME)
+    case.subscriptions.handle_timeout(10.0)
     assert case.rig.asked(NAME) is None
-    assert case.interests.counters() == InterestCounters(0, 0, 0, 0, 0)
+    assert case.subscriptions.counters() == SubscriptionCounters(0, 0, 0, 0, 0)
 
 
 def test_an_o_relay_from_the_announce_to_the_end() -> None:
     case = Case()
-    assert case.interests.announce(0.0, AnnounceKind.NAMESPACE, SPACE) is None
+    assert case.subscriptions.announce(0.0, AnnounceKind.NAMESPACE, SPACE) is None
     case.rig.subscribes.heard(0.0, 1, subscribe_info(1, NAME, body_for(NAME)))
     case.settle()
     assert case.rig.taken() == [("targets", KEY), ("pull", NAME)]
-    case.interests.pulled(0.0, KEY)
+    case.subscriptions.publisher_accepted(0.0, KEY)
     case.rig.lead()
-    case.interests.pull_ended(0.0, KEY, "over")
+    case.subscriptions.publisher_ended(0.0, KEY, "over")
     assert [code for _, code, _ in case.rig.sent()] == [SubscribeCode.ACCEPTED, SubscribeCode.ENDED]
     case.rig.subscribes.heard(0.0, 1, subscribe_info(1, NAME, body_for(NAME), sequence=2))
     case.settle()
-    assert case.interests.targets(KEY) == {1}
-    assert (case.interests.name(KEY), case.interests.pulls()) == (NAME, [KEY])
+    assert case.subscriptions.targets(KEY) == {1}
+    assert (case.subscriptions.name(KEY), case.subscriptions.origin_tracks()) == (NAME, [KEY])
     case.rig.rules.nodes = {1}
-    case.interests.set_policy(0.0, case.rig.policy)
-    assert case.interests.targets(KEY) == frozenset()
+    case.subscriptions.set_policy(0.0, case.rig.policy)
+    assert case.subscriptions.targets(KEY) == frozenset()
     case.rig.rules.nodes = set()
-    case.interests.set_policy(0.0, case.rig.policy)
+    case.subscriptions.set_policy(0.0, case.rig.policy)
     case.rig.sent()
-    case.interests.pull_refused(0.0, KEY, SubscribeCode.UNAUTHORIZED, "no")
+    case.subscriptions.publisher_refused(0.0, KEY, SubscribeCode.UNAUTHORIZED, "no")
     assert case.rig.sent() == [(1, SubscribeCode.UNAUTHORIZED, "no")]
-    case.interests.withdraw(0.0, AnnounceKind.NAMESPACE, SPACE)
+    case.subscriptions.withdraw(0.0, AnnounceKind.NAMESPACE, SPACE)
     assert list(case.rig.announces.live()) == []
 
 
@@ -110,14 +114,14 @@ def test_answers_to_others_are_passed_on_hop_by_hop() -> None:
     case.settle()
     parameters = Parameters(((0x41, b"end to end"), (0x42, b"neighbour")))
     response = SubscribeResponse(NodeId(2), KEY, Stamp(1, 4), NodeId(3), 0, parameters=parameters)
-    case.interests.response(0.0, 3, response)
+    case.subscriptions.response(0.0, 3, response)
     [(session, passed)] = case.rig.responses
     assert session == 2
     assert passed.parameters == Parameters(((0x41, b"end to end"),))
     old = SubscribeResponse(NodeId(2), KEY, Stamp(1, 3), NodeId(3), 0)
-    case.interests.response(0.0, 3, old)
+    case.subscriptions.response(0.0, 3, old)
     assert len(case.rig.responses) == 1
-    assert case.interests.counters().dropped_responses == 1
+    assert case.subscriptions.counters().dropped_responses == 1
 
 
 def test_who_waits_for_an_announce_and_who_has_announced_it() -> None:
@@ -126,12 +130,12 @@ def test_who_waits_for_an_announce_and_who_has_announced_it() -> None:
     case.rig.announces.heard(0.0, 2, entry)
     theirs = subscribe_info(1, NAME, body_for(NAME))
     case.rig.subscribes.heard(0.0, 1, theirs)
-    case.interests.want(0.0, NAME)
+    case.subscriptions.subscribe(0.0, NAME)
     case.settle()
-    assert case.interests.waiting(entry) == [(US, KEY), (NodeId(1), KEY)]
-    assert case.interests.announcers(theirs) == [NodeId(2)]
+    assert case.subscriptions.waiting(entry) == [(US, KEY), (NodeId(1), KEY)]
+    assert case.subscriptions.announcers(theirs) == [NodeId(2)]
     track = TrackHashes(theirs.element_hashes, theirs.name_hash, KEY)
-    assert case.interests.holders(track) == [NodeId(2)]
+    assert case.subscriptions.holders(track) == [NodeId(2)]
     # What we announce ourselves we answer ourselves.
-    case.interests.announce(0.0, AnnounceKind.TRACK, NAME)
-    assert case.interests.announcers(theirs) == []
+    case.subscriptions.announce(0.0, AnnounceKind.TRACK, NAME)
+    assert case.subscriptions.announcers(theirs) == []

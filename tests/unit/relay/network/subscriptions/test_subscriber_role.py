@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from laps_relay.network.subscriptions.discovery import Discovery
+from laps_relay.network.subscriptions.subscriber_role import SubscriberRole
 from laps_relay.network.subscriptions.want_records import MAX_REFUSALS
-from laps_relay.network.subscriptions.wants import Wants
 from laps_sdk.timers import first_of
 from laps_sdk.upstream.bodies import body_for
 from laps_sdk.upstream.interfaces import Answer
@@ -25,7 +25,7 @@ from laps_wire.peering.laps2 import (
     SubscribeResponse,
 )
 from laps_wire.peering.laps2.information import NO_DATA
-from testkit.interest_rig import (
+from testkit.subscription_rig import (
     HASHER,
     IDENTITY,
     SETTINGS,
@@ -49,7 +49,9 @@ class Case:
     def __init__(self, *announcers: int, hasher: KeyedHasher = HASHER) -> None:
         self.rig = Rig()
         self.discovery = Discovery(US, HASHER)
-        self.wants = Wants(IDENTITY, SETTINGS, hasher, self.discovery, **self.rig.wanting())
+        self.wants = SubscriberRole(
+            IDENTITY, SETTINGS, hasher, self.discovery, **self.rig.wanting()
+        )
         self.discovery.clients = self.wants.clients = self.rig.clients
         self.sequence = 0
         for node in announcers:
@@ -69,7 +71,7 @@ class Case:
         self.wants.handle_timeout(now)
 
     def want(self, name: FullTrackName = NAME, data: SubscribeData = NO_DATA) -> None:
-        assert self.wants.want(self.rig.now, name, data) is None
+        assert self.wants.subscribe(self.rig.now, name, data) is None
 
     def asked(self) -> SubscribeInfo:
         entry = self.rig.asked(NAME)
@@ -104,7 +106,7 @@ class Case:
             self.rig.cut.discard(NodeId(node))
         else:
             self.rig.cut.add(NodeId(node))
-        self.wants.ways_changed(self.rig.now, [NodeId(node)])
+        self.wants.paths_changed(self.rig.now, [NodeId(node)])
 
 
 def test_one_subscribe_for_a_track_and_the_first_answer_counts() -> None:
@@ -133,8 +135,8 @@ def test_the_last_unsubscribe_waits_and_a_new_subscribe_cancels_it() -> None:
     case.answer(1)
     case.rig.taken()
     entry = case.asked()
-    case.wants.unwant(0.0, NAME)
-    case.wants.unwant(1.0, NAME)
+    case.wants.unsubscribe(0.0, NAME)
+    case.wants.unsubscribe(1.0, NAME)
     assert case.wants.poll_timeout() == 5.0
     assert first_of(case.wants.clocks) == 5.0
     case.at(4.9)
@@ -145,7 +147,7 @@ def test_the_last_unsubscribe_waits_and_a_new_subscribe_cancels_it() -> None:
     assert case.rig.taken() == [YES]
     case.at(10.0)
     assert case.asked() is entry
-    case.wants.unwant(10.0, NAME)
+    case.wants.unsubscribe(10.0, NAME)
     # What happens meanwhile is nobody's business any more.
     case.answer(1, SubscribeCode.ENDED, "over")
     assert case.rig.taken() == []
@@ -153,7 +155,7 @@ def test_the_last_unsubscribe_waits_and_a_new_subscribe_cancels_it() -> None:
     assert case.rig.asked(NAME) is None
     assert len(case.wants) == 0
     assert case.wants.poll_timeout() is None
-    case.wants.unwant(15.0, NAME)
+    case.wants.unsubscribe(15.0, NAME)
     assert case.rig.taken() == []
 
 
@@ -188,7 +190,7 @@ def test_what_nobody_serves_is_advertised_for_a_while_and_again_with_an_announce
     assert case.asked().stamp.sequence > 1
     case.answer(1)
     assert case.rig.taken() == [YES]
-    case.wants.unwant(61.0, NAME)
+    case.wants.unsubscribe(61.0, NAME)
     case.at(66.0)
     assert len(case.wants) == 0
 
@@ -197,7 +199,7 @@ def test_a_want_that_is_not_advertised_is_forgotten_at_once() -> None:
     case = Case()
     case.want()
     case.at(60.0)
-    case.wants.unwant(60.0, NAME)
+    case.wants.unsubscribe(60.0, NAME)
     assert (len(case.wants), case.wants.poll_timeout()) == (0, None)
 
 
@@ -410,7 +412,7 @@ def test_a_change_that_is_taken_back_is_none() -> None:
     assert case.asked().data == body(priority=3)
     # It is gone before it could be told.
     case.want(data=body(priority=4))
-    case.wants.unwant(1.0, NAME)
+    case.wants.unsubscribe(1.0, NAME)
     case.rig.rules.names.add(NAME)
     case.wants.reconsider(1.0)
     case.at(2.0)
@@ -480,11 +482,11 @@ class OneHash(KeyedHasher):
 def test_a_second_name_with_the_same_hash_is_refused_and_counted() -> None:
     case = Case(1, hasher=OneHash(HASHER.key))
     case.want()
-    denial = case.wants.want(0.0, track("x/y"), NO_DATA)
+    denial = case.wants.subscribe(0.0, track("x/y"), NO_DATA)
     assert denial is not None
     assert denial.code is SubscribeCode.HASH_COLLISION
     assert (case.wants.collisions, len(case.wants)) == (1, 1)
-    case.wants.unwant(0.0, track("x/y"))
+    case.wants.unsubscribe(0.0, track("x/y"))
     case.at(6.0)
     assert len(case.wants) == 1
 
@@ -521,7 +523,7 @@ def test_a_local_side_may_give_up_while_it_is_told() -> None:
     def give_up(*args: object, **more: object) -> None:
         told(*args, **more)  # type: ignore[arg-type] # passed through as it came
         for name in (NAME, other):
-            case.wants.unwant(0.0, name)
+            case.wants.unsubscribe(0.0, name)
 
     case.rig.rules.names = {other}
     case.want()
@@ -598,7 +600,7 @@ def test_other_refusals_say_nothing_about_what_is_served() -> None:
     entry = case.asked()
     case.answer(2, SubscribeCode.PUBLISHER_REFUSED, "not you")
     assert case.asked() is entry
-    case.wants.unwant(0.0, NAME)
+    case.wants.unsubscribe(0.0, NAME)
     case.at(6.0)
     assert case.wants.poll_timeout() is None
 
@@ -699,6 +701,6 @@ def test_a_way_that_comes_and_goes_does_not_make_us_ask_all_the_time() -> None:
     case.at(13.0)
     assert case.asked() is asked
     assert case.rig.taken() == [YES]
-    case.wants.unwant(13.0, NAME)
+    case.wants.unsubscribe(13.0, NAME)
     case.at(20.0)
     assert case.wants.poll_timeout() is None

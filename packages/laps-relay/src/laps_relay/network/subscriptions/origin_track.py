@@ -20,15 +20,15 @@ from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Stamp, SubscribeCode, SubscribeData, SubscribeInfo
 
-__all__ = ["Lack", "Pull", "Word"]
+__all__ = ["DeliveryFailure", "OriginTrack", "PendingResponse"]
 
-_SURE: Final = 1.0
+_STABLE: Final = 1.0
 """How long a way must last before it is told to who was told that there is none, in seconds.
 
 A relay on the way may refuse it, and be tried again now and then."""
 
 
-class Lack(NamedTuple):
+class DeliveryFailure(NamedTuple):
     """Why data does not get to somebody who may have it."""
 
     code: SubscribeCode
@@ -37,72 +37,74 @@ class Lack(NamedTuple):
     """How long a way may take to come before this is said, in seconds."""
 
 
-class Word(NamedTuple):
+class PendingResponse(NamedTuple):
     """What somebody is to be told."""
 
     code: SubscribeCode
     reason: str = ""
 
 
-class Pull:
+class OriginTrack:
     """A track that somebody in the network gets from us."""
 
-    __slots__ = ("_lacks", "_said", "_since", "answer", "name", "takers", "targets")
+    __slots__ = ("_failures", "_sent", "_since", "answer", "name", "subscribers", "targets")
 
     def __init__(self, name: FullTrackName) -> None:
         self.name = name
         self.answer: SubscribeData | None = None
         """The publisher's own answer; None until it has accepted."""
-        self.takers: dict[NodeId, SubscribeInfo] = {}
+        self.subscribers: dict[NodeId, SubscribeInfo] = {}
         """s-relays."""
         self.targets: frozenset[NodeId] = frozenset()
-        self._lacks: dict[NodeId, Lack] = {}
+        self._failures: dict[NodeId, DeliveryFailure] = {}
         self._since: dict[NodeId, float] = {}
         """When a taker last got a way, or lost it; not there: nobody has looked yet."""
-        self._said: dict[NodeId, tuple[Stamp, SubscribeCode]] = {}
+        self._sent: dict[NodeId, tuple[Stamp, SubscribeCode]] = {}
 
     def remove(self, source: NodeId) -> bool:
         """Somebody does not take it any more; whether it did."""
-        if self.takers.pop(source, None) is None:
+        if self.subscribers.pop(source, None) is None:
             return False
-        for each in (self._lacks, self._since, self._said):
+        for each in (self._failures, self._since, self._sent):
             each.pop(source, None)
         return True
 
-    def believes(self, source: NodeId) -> bool:
+    def was_accepted(self, source: NodeId) -> bool:
         """Whether the last that somebody was told is that it gets the track."""
-        said = self._said.get(source)
-        return said is not None and said[1] is SubscribeCode.ACCEPTED
+        sent = self._sent.get(source)
+        return sent is not None and sent[1] is SubscribeCode.ACCEPTED
 
-    def led(self, now: float, wanted: Iterable[NodeId], lacks: Mapping[NodeId, Lack]) -> None:
+    def routed(
+        self, now: float, targets: Iterable[NodeId], failures: Mapping[NodeId, DeliveryFailure]
+    ) -> None:
         """Ways were looked for: these are all that should get data, and those do not."""
-        for source in wanted:
-            if source not in self.takers:
+        for source in targets:
+            if source not in self.subscribers:
                 continue
-            lack = lacks.get(source)
-            if source not in self._since or (lack is None) != (source not in self._lacks):
+            failure = failures.get(source)
+            if source not in self._since or (failure is None) != (source not in self._failures):
                 self._since[source] = now
-            if lack is None:
-                self._lacks.pop(source, None)
+            if failure is None:
+                self._failures.pop(source, None)
             else:
-                self._lacks[source] = lack
+                self._failures[source] = failure
 
-    def word(self, now: float, source: NodeId) -> Word | float | None:
+    def next_response(self, now: float, source: NodeId) -> PendingResponse | float | None:
         """What a taker is to be told now, once; or when to ask again; or nothing."""
-        since, lack = self._since.get(source), self._lacks.get(source)
-        if since is None or (lack is None and self.answer is None):
+        since, failure = self._since.get(source), self._failures.get(source)
+        if since is None or (failure is None and self.answer is None):
             return None
-        stamp, code = self.takers[source].stamp, SubscribeCode.ACCEPTED
-        said = self._said.get(source)
-        if lack is None:
-            word = Word(code)
-            due = since if said is None or said[1] is code else since + _SURE
+        stamp, code = self.subscribers[source].stamp, SubscribeCode.ACCEPTED
+        sent = self._sent.get(source)
+        if failure is None:
+            response = PendingResponse(code)
+            due = since if sent is None or sent[1] is code else since + _STABLE
         else:
-            word = Word(lack.code, lack.reason)
-            due = since + lack.patience
-        if said == (stamp, word.code):
+            response = PendingResponse(failure.code, failure.reason)
+            due = since + failure.patience
+        if sent == (stamp, response.code):
             return None
         if now < due:
             return due
-        self._said[source] = stamp, word.code
-        return word
+        self._sent[source] = stamp, response.code
+        return response

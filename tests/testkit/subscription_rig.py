@@ -9,9 +9,9 @@ from laps_relay.network.events import NetworkEvent, SubscribeRefused
 from laps_relay.network.flood.entries import AnnounceEntries, SubscribeEntries
 from laps_relay.network.flood.floods import AnnounceTable, FloodTable, SubscribeTable
 from laps_relay.network.settings import NetworkSettings
-from laps_relay.network.subscriptions.interests import Interests
-from laps_relay.network.subscriptions.origins import Origins
-from laps_relay.network.subscriptions.pulls import Lack
+from laps_relay.network.subscriptions.origin_role import OriginRole
+from laps_relay.network.subscriptions.origin_track import DeliveryFailure
+from laps_relay.network.subscriptions.subscriptions import Subscriptions
 from laps_relay.policy.interface import Policy
 from laps_sdk.peering.events import Refusal
 from laps_sdk.peering.settings import Identity
@@ -105,7 +105,7 @@ class SwitchPolicy:
             Refusal("rule", f"not for {source.node_id}") if source.node_id in self.nodes else None
         )
 
-    def want(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
+    def local_subscribe(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
         """At the s-relay."""
         return Refusal("rule", "not here") if name in self.names else None
 
@@ -139,9 +139,9 @@ class Rig:
         self._unled: dict[int, None] = {}
         self.auto: Any = None
         """Called with the key of every pull."""
-        self.origins: Origins | Interests | None = None
+        self.origins: OriginRole | Subscriptions | None = None
         """Who is told that ways lead to all targets, or to all but these."""
-        self.lacks: dict[NodeId, Lack] = {}
+        self.failures: dict[NodeId, DeliveryFailure] = {}
 
     def know(self, node: int, epoch: int | None = 1) -> None:
         """The node information base has this epoch of a node, or does not have it."""
@@ -203,8 +203,8 @@ class Rig:
             "stamp": self.stamp,
             "node": self.node,
             "respond": self.respond,
-            "pull": self.pull,
-            "pull_again": self.pull_again,
+            "request_track": self.pull,
+            "request_again": self.pull_again,
             "release": self.release,
             "targets_changed": self.targets_changed,
             "emit": self.emit,
@@ -251,7 +251,7 @@ class Rig:
         unled, self._unled = self._unled, {}
         for key in unled:
             if self.origins is not None:
-                self.origins.led(self.now, key, self.origins.targets(key), self.lacks)
+                self.origins.routed(self.now, key, self.origins.targets(key), self.failures)
 
     def emit(self, event: NetworkEvent) -> None:
         """Kept."""

@@ -50,7 +50,7 @@ class Directory(Nib):
 
     def __init__(self, *nodes: NodeSelf) -> None:
         self.selves: dict[NodeId, NodeSelf] = {}
-        self._ways: dict[NodeId, dict[NodeId, Candidate]] = {}
+        self._paths: dict[NodeId, dict[NodeId, Candidate]] = {}
         self.put(*nodes)
 
     def put(self, *nodes: NodeSelf) -> None:
@@ -58,7 +58,7 @@ class Directory(Nib):
         for node in nodes:
             self.selves[node.node_id] = node
 
-    def way(
+    def path(
         self,
         target: int,
         *relays: int,
@@ -71,13 +71,13 @@ class Directory(Nib):
         path = tuple(NodePathItem(NodeId(relay), rtt) for relay in reversed(relays))
         peer = NodeId(relays[0] if relays else target)
         info = NodeInfo(self.self_of(target), path=path)
-        self._ways.setdefault(NodeId(target), {})[peer] = Candidate(
+        self._paths.setdefault(NodeId(target), {})[peer] = Candidate(
             NodeId(target), peer, info, link, forwards, load
         )
 
     def cut(self, target: int, peer: int) -> None:
         """That way is gone."""
-        self._ways.get(NodeId(target), {}).pop(NodeId(peer), None)
+        self._paths.get(NodeId(target), {}).pop(NodeId(peer), None)
 
     def self_of(self, node: int) -> NodeSelf:
         return self.selves.get(NodeId(node)) or describe(node)
@@ -89,23 +89,23 @@ class Directory(Nib):
         return None if found is None else NodeInfo(found)
 
     def advertised_by(self, node: NodeId, peer: NodeId) -> Candidate | None:
-        return next((way for way in self.candidates(node) if way.peer == peer), None)
+        return next((path for path in self.candidates(node) if path.peer == peer), None)
 
     def candidates(self, node: NodeId) -> Sequence[Candidate]:
-        ways = [
-            way._replace(info=NodeInfo(self.self_of(node), path=way.info.path))
-            for way in self._ways.get(node, {}).values()
+        paths = [
+            path._replace(info=NodeInfo(self.self_of(node), path=path.info.path))
+            for path in self._paths.get(node, {}).values()
         ]
-        return sorted(ways, key=self._order)
+        return sorted(paths, key=self._order)
 
-    def _order(self, way: Candidate) -> tuple[bool, int, int, int]:
-        load = self.self_of(way.peer).load.load_class
-        return load >= LoadClass.OVERLOADED, way.hops, way.cost_us, way.peer
+    def _order(self, path: Candidate) -> tuple[bool, int, int, int]:
+        load = self.self_of(path.peer).load.load_class
+        return load >= LoadClass.OVERLOADED, path.hops, path.cost_us, path.peer
 
     def best(self, node: NodeId, rule: PathRule | None = None) -> Candidate | None:
-        for way in self.candidates(node):
-            if way.forwards and (rule is None or rule(way)):
-                return way
+        for path in self.candidates(node):
+            if path.forwards and (rule is None or rule(path)):
+                return path
         return None
 
     def nodes(self) -> list[NodeId]:

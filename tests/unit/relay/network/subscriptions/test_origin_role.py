@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from laps_relay.network.subscriptions.origins import Origins
-from laps_relay.network.subscriptions.pulls import Lack
+from laps_relay.network.subscriptions.origin_role import OriginRole
+from laps_relay.network.subscriptions.origin_track import DeliveryFailure
 from laps_sdk.timers import first_of
 from laps_sdk.upstream.bodies import body_for
 from laps_wire.hashing import KeyedHasher
@@ -25,7 +25,7 @@ from laps_wire.peering.laps2 import (
     SubscribeWithdrawal,
 )
 from laps_wire.peering.laps2.information import NO_DATA
-from testkit.interest_rig import (
+from testkit.subscription_rig import (
     HASHER,
     IDENTITY,
     SETTINGS,
@@ -48,7 +48,9 @@ class Case:
     def __init__(self, hasher: KeyedHasher = HASHER, *, plain: bool = True) -> None:
         self.rig = Rig()
         settings = replace(SETTINGS, plaintext_names=plain)
-        self.origins = self.rig.origins = Origins(IDENTITY, settings, hasher, **self.rig.serving())
+        self.origins = self.rig.origins = OriginRole(
+            IDENTITY, settings, hasher, **self.rig.serving()
+        )
 
     def subscribe(
         self,
@@ -84,7 +86,7 @@ def test_a_track_is_pulled_once_and_everybody_is_answered() -> None:
     assert case.rig.taken() == [("targets", KEY)]
     assert case.rig.responses == []
     assert case.origins.targets(KEY) == {1, 2}
-    case.origins.pulled(1.0, KEY, OK)
+    case.origins.publisher_accepted(1.0, KEY, OK)
     assert [session for session, _ in case.rig.responses] == [1, 2]
     response = case.rig.responses[0][1]
     assert (response.source, response.stamp, response.responder) == (1, Stamp(1, 1), US)
@@ -94,7 +96,7 @@ def test_a_track_is_pulled_once_and_everybody_is_answered() -> None:
     case.rig.sent()
     case.subscribe(3)
     assert case.rig.sent() == [(3, SubscribeCode.ACCEPTED, "")]
-    case.origins.pulled(1.0, KEY, NO_DATA)
+    case.origins.publisher_accepted(1.0, KEY, NO_DATA)
     assert case.rig.sent() == []
     assert (len(case.origins), case.origins.keys(), case.origins.name(KEY)) == (1, [KEY], NAME)
 
@@ -102,7 +104,7 @@ def test_a_track_is_pulled_once_and_everybody_is_answered() -> None:
 def test_who_asks_with_a_new_stamp_is_answered_again() -> None:
     case = Case()
     case.origins.announce(0.0, TRACK, NAME)
-    case.rig.auto = lambda key: case.origins.pulled(0.0, key, OK)
+    case.rig.auto = lambda key: case.origins.publisher_accepted(0.0, key, OK)
     case.subscribe(1)
     assert case.rig.sent() == [(1, SubscribeCode.ACCEPTED, "")]
     case.subscribe(1, sequence=2)
@@ -116,10 +118,10 @@ def test_something_else_of_a_track_goes_to_the_publisher() -> None:
     case.subscribe(1)
     case.subscribe(2)
     assert case.rig.taken() == [("targets", KEY), ("pull", NAME), ("targets", KEY)]
-    case.origins.pulled(0.0, KEY, OK)
+    case.origins.publisher_accepted(0.0, KEY, OK)
     case.rig.sent()
     newer = SubscribeData(18, b"and where it is now")
-    case.rig.auto = lambda key: case.origins.pulled(0.0, key, newer)
+    case.rig.auto = lambda key: case.origins.publisher_accepted(0.0, key, newer)
     # One more is told what the publisher has by now.
     case.subscribe(3)
     assert case.rig.taken() == [("targets", KEY), ("pull again", NAME, body_for(NAME))]
@@ -135,7 +137,7 @@ def test_something_else_of_a_track_goes_to_the_publisher() -> None:
     assert case.rig.taken() == []
     assert case.rig.sent() == [(1, SubscribeCode.ACCEPTED, "")]
     # The publisher ends it instead: everybody is told that, and nothing else.
-    case.rig.auto = lambda key: case.origins.pull_ended(0.0, key, "no more")
+    case.rig.auto = lambda key: case.origins.publisher_ended(0.0, key, "no more")
     case.subscribe(2, sequence=2, data=other)
     assert case.rig.taken() == [("pull again", NAME, other), ("targets", KEY)]
     assert case.rig.sent() == [(to, SubscribeCode.ENDED, "no more") for to in (1, 2, 3)]
@@ -155,8 +157,8 @@ def test_it_is_released_when_nobody_wants_it_any_more() -> None:
     assert case.rig.taken() == [("targets", KEY), ("release", KEY)]
     assert case.origins.targets(KEY) == frozenset()
     assert case.origins.name(KEY) is None
-    case.origins.pulled(2.0, KEY, OK)
-    case.origins.pull_ended(2.0, KEY, "late")
+    case.origins.publisher_accepted(2.0, KEY, OK)
+    case.origins.publisher_ended(2.0, KEY, "late")
     assert case.rig.sent() == []
     case.rig.know(2)
     case.changed()
@@ -168,10 +170,10 @@ def test_the_publisher_ends_it() -> None:
     case.origins.announce(0.0, TRACK, NAME)
     case.subscribe(1)
     case.subscribe(2)
-    case.origins.pulled(0.0, KEY, OK)
+    case.origins.publisher_accepted(0.0, KEY, OK)
     case.rig.sent()
     case.rig.taken()
-    case.origins.pull_ended(1.0, KEY, "the show is over")
+    case.origins.publisher_ended(1.0, KEY, "the show is over")
     ended = SubscribeCode.ENDED
     assert case.rig.sent() == [(1, ended, "the show is over"), (2, ended, "the show is over")]
     assert case.rig.taken() == [("targets", KEY)]
@@ -183,7 +185,7 @@ def test_the_publisher_refuses_and_is_asked_again_for_who_asks_again() -> None:
     case = Case()
     case.origins.announce(0.0, TRACK, NAME)
     code = SubscribeCode.PUBLISHER_REFUSED
-    case.rig.auto = lambda key: case.origins.pull_refused(0.0, key, code, "no " * 999, OK)
+    case.rig.auto = lambda key: case.origins.publisher_refused(0.0, key, code, "no " * 999, OK)
     case.subscribe(1)
     assert len(case.rig.responses[0][1].reason.encode()) == 1024
     assert case.rig.responses[0][1].data == OK
@@ -241,7 +243,7 @@ def test_a_withdrawn_announce_takes_nobody_new_and_leaves_what_is() -> None:
     case.subscribe(1)
     case.origins.withdraw(0.0, TRACK, NAME)
     assert case.origins.targets(KEY) == {1}
-    case.origins.pulled(0.0, KEY, OK)
+    case.origins.publisher_accepted(0.0, KEY, OK)
     assert case.rig.sent() == [(1, SubscribeCode.ACCEPTED, "")]
     case.subscribe(2)
     assert case.origins.targets(KEY) == {1}
@@ -275,7 +277,7 @@ def test_who_loses_a_track_for_policy_is_told_twice() -> None:
     case.origins.announce(0.0, TRACK, NAME)
     case.subscribe(1)
     case.subscribe(2)
-    case.origins.pulled(0.0, KEY, OK)
+    case.origins.publisher_accepted(0.0, KEY, OK)
     assert len(case.rig.sent()) == 2
     case.rig.rules.nodes = {1}
     case.origins.reconsider(1.0)
@@ -368,13 +370,13 @@ def test_what_has_no_way_back_for_a_moment_is_answered_when_it_has_one() -> None
     case.origins.announce(0.0, TRACK, NAME)
     case.subscribe(1)
     case.rig.subscribes.remove_session(0.0, 1)
-    case.origins.pulled(0.0, KEY, OK)
+    case.origins.publisher_accepted(0.0, KEY, OK)
     assert case.rig.sent() == []
     assert case.origins.targets(KEY) == {1}
     case.origins.handle_timeout(0.25)
     assert case.rig.sent() == []
     # Only the last word counts.
-    case.origins.pull_ended(0.3, KEY, "over")
+    case.origins.publisher_ended(0.3, KEY, "over")
     case.rig.subscribes.heard(0.4, 2, subscribe_info(1, NAME, body_for(NAME)))
     assert case.origins.poll_timeout() == 0.3 + 0.25
     assert first_of(case.origins.clocks) == 0.3 + 0.25
@@ -388,7 +390,7 @@ def test_what_never_has_a_way_back_is_not_kept() -> None:
     case.origins.announce(0.0, TRACK, NAME)
     case.subscribe(1)
     case.rig.subscribes.remove_session(0.0, 1)
-    case.origins.pulled(0.0, KEY, OK)
+    case.origins.publisher_accepted(0.0, KEY, OK)
     case.rig.subscribes.handle_timeout(5.0)
     case.changed()
     case.origins.handle_timeout(5.0)
@@ -405,8 +407,8 @@ def test_our_own_subscribes_are_not_ours_to_serve() -> None:
 
 def test_who_no_allowed_way_leads_to_is_told_and_told_again_when_one_does() -> None:
     case = Case()
-    case.rig.lacks = {NodeId(1): Lack(SubscribeCode.POLICY, "not through CA")}
-    case.rig.auto = lambda key: case.origins.pulled(0.0, key, OK)
+    case.rig.failures = {NodeId(1): DeliveryFailure(SubscribeCode.POLICY, "not through CA")}
+    case.rig.auto = lambda key: case.origins.publisher_accepted(0.0, key, OK)
     case.origins.announce(0.0, TRACK, NAME)
     case.subscribe(1)
     case.subscribe(2)
@@ -419,7 +421,7 @@ def test_who_no_allowed_way_leads_to_is_told_and_told_again_when_one_does() -> N
     case.subscribe(1, sequence=2)
     assert case.rig.sent() == [(1, policy, "not through CA")]
     case.rig.taken()
-    case.rig.now, case.rig.lacks = 10.0, {}
+    case.rig.now, case.rig.failures = 10.0, {}
     case.rig.lead(KEY)
     assert (case.rig.sent(), case.origins.poll_timeout()) == ([], 11.0)
     case.origins.handle_timeout(11.0)
@@ -427,7 +429,7 @@ def test_who_no_allowed_way_leads_to_is_told_and_told_again_when_one_does() -> N
     assert (case.rig.taken(), case.origins.poll_timeout()) == ([], None)
     # It believes that now, so a way that is forbidden again is told twice.
     case.rig.now = 20.0
-    case.rig.lacks = {NodeId(1): Lack(SubscribeCode.POLICY, "not through CA")}
+    case.rig.failures = {NodeId(1): DeliveryFailure(SubscribeCode.POLICY, "not through CA")}
     case.rig.lead(KEY)
     assert case.rig.sent() == [(1, policy, "not through CA")]
     case.origins.handle_timeout(50.0)
@@ -437,27 +439,27 @@ def test_who_no_allowed_way_leads_to_is_told_and_told_again_when_one_does() -> N
 @pytest.mark.parametrize("end", ["unsubscribe", "pull_ended"])
 def test_who_waits_for_a_way_may_go_or_be_told_the_end(end: str) -> None:
     case = Case()
-    case.rig.lacks = {NodeId(1): Lack(SubscribeCode.UNREACHABLE, "no way", 5.0)}
+    case.rig.failures = {NodeId(1): DeliveryFailure(SubscribeCode.UNREACHABLE, "no way", 5.0)}
     case.origins.announce(0.0, TRACK, NAME)
     case.subscribe(1)
-    case.origins.pulled(0.0, KEY, OK)
+    case.origins.publisher_accepted(0.0, KEY, OK)
     assert (case.rig.sent(), case.origins.poll_timeout()) == ([], 5.0)
     if end == "unsubscribe":
         case.unsubscribe(1)
         assert case.rig.sent() == []
     else:
-        case.origins.pull_ended(1.0, KEY, "over")
+        case.origins.publisher_ended(1.0, KEY, "over")
         assert case.rig.sent() == [(1, SubscribeCode.ENDED, "over")]
     assert case.origins.poll_timeout() is None
     # What sets say of a track that is over is nothing to us.
-    case.origins.led(2.0, KEY, [NodeId(1)], {})
+    case.origins.routed(2.0, KEY, [NodeId(1)], {})
     assert case.rig.sent() == []
 
 
 def test_who_says_that_it_is_elsewhere_is_judged_again() -> None:
     case = Case()
     case.origins.announce(0.0, TRACK, NAME)
-    case.rig.auto = lambda key: case.origins.pulled(0.0, key, OK)
+    case.rig.auto = lambda key: case.origins.publisher_accepted(0.0, key, OK)
     case.subscribe(1)
     assert not case.origins.node_changed(0.0, NodeId(1))
     case.rig.sent()

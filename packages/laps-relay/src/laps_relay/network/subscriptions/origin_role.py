@@ -22,9 +22,9 @@ from laps_relay.network.events import NetworkEvent, SubscribeRefused
 from laps_relay.network.flood.floods import AnnounceTable, Change, SubscribeTable
 from laps_relay.network.flood.subscribe_index import SubscribeIndex
 from laps_relay.network.settings import NetworkSettings
-from laps_relay.network.subscriptions.origin_answers import Answers
-from laps_relay.network.subscriptions.pulls import Lack, Pull
-from laps_relay.network.subscriptions.wants import Denial
+from laps_relay.network.subscriptions.origin_track import DeliveryFailure, OriginTrack
+from laps_relay.network.subscriptions.response_sender import ResponseSender
+from laps_relay.network.subscriptions.subscriber_role import Denial
 from laps_relay.policy.interface import Policy
 from laps_sdk.peering.settings import Identity
 from laps_sdk.timers import Timers, earliest
@@ -47,37 +47,37 @@ from laps_wire.peering.laps2 import (
 )
 from laps_wire.peering.laps2.information import NO_DATA, SubscribeIdentity
 
-__all__ = ["Origins"]
+__all__ = ["OriginRole"]
 
 _NOBODY: Final[frozenset[NodeId]] = frozenset()
 
-PullTrack: TypeAlias = "Callable[[float, int, FullTrackName, SubscribeData], None]"
+RequestTrack: TypeAlias = "Callable[[float, int, FullTrackName, SubscribeData], None]"
 """Asks a publisher here for a track: (now, key, name, what is asked of it)."""
 
 
-class Origins:
+class OriginRole:
     """All that our publishers announce."""
 
     __slots__ = (
         "_announced",
         "_announces",
-        "_answers",
         "_emit",
         "_hasher",
         "_index",
         "_local",
         "_node",
+        "_pending",
         "_places",
-        "_pull",
-        "_pull_again",
-        "_pulls",
         "_release",
+        "_request_again",
+        "_request_track",
+        "_responses",
         "_settings",
         "_stamp",
         "_subscribes",
         "_table",
         "_targets_changed",
-        "_unsaid",
+        "_tracks",
         "collisions",
         "policy",
     )
@@ -94,8 +94,8 @@ class Origins:
         stamp: Callable[[], Stamp],
         node: Callable[[NodeId], NodeSelf | None],
         respond: Callable[[float, int, SubscribeResponse], None],
-        pull: PullTrack,
-        pull_again: PullTrack,
+        request_track: RequestTrack,
+        request_again: RequestTrack,
         release: Callable[[float, int], None],
         targets_changed: Callable[[int], None],
         emit: Callable[[NetworkEvent], None],
@@ -112,8 +112,8 @@ class Origins:
         self._table = subscribes
         self._stamp = stamp
         self._node = node
-        self._pull = pull
-        self._pull_again = pull_again
+        self._request_track = request_track
+        self._request_again = request_again
         self._release = release
         self._targets_changed = targets_changed
         self._emit = emit
@@ -122,28 +122,28 @@ class Origins:
         self._announced: dict[tuple[AnnounceKind, int], tuple[FullTrackName, AnnounceInfo]] = {}
         self._index: AnnounceIndex[int, tuple[AnnounceKind, int]] = AnnounceIndex()
         self._subscribes: SubscribeIndex[NodeId] = SubscribeIndex()
-        self._pulls: dict[int, Pull] = {}
+        self._tracks: dict[int, OriginTrack] = {}
         self._places: dict[NodeId, tuple[str, tuple[Label, ...]]] = {}
         """What policy knows nodes by."""
-        self._answers = Answers(
+        self._responses = ResponseSender(
             identity.node_id,
             hasher,
             settings.convergence,
             subscribes=subscribes,
             respond=respond,
         )
-        self._unsaid: Timers[SubscribeIdentity] = Timers()
+        self._pending: Timers[SubscribeIdentity] = Timers()
         """Takers of whom it must be seen whether a way comes, or lasts."""
         self.collisions = 0
         """Subscribes whose hashes fit and whose names do not, and announces with a known hash."""
 
     def __len__(self) -> int:
-        return len(self._pulls)
+        return len(self._tracks)
 
     def sizes(self) -> tuple[int, int, int]:
         """Return how many announces, subscribes and waiting responses there are."""
-        answers = len(self._answers) + len(self._unsaid)
-        return len(self._announced), len(self._subscribes), answers
+        responses = len(self._responses) + len(self._pending)
+        return len(self._announced), len(self._subscribes), responses
 
     # What our publishers announce
 
@@ -217,7 +217,7 @@ class Origins:
             if change.previous is not None:
                 self._subscribes.remove(change.previous.element_hashes, key, source)
             if change.entry is None:
-                self._leave(now, key, source)
+                self._remove_subscriber(now, key, source)
             else:
                 self._subscribes.add(change.entry.element_hashes, key, source)
                 self._consider(now, change.entry)
@@ -226,8 +226,8 @@ class Origins:
         """Another policy is in force."""
         entries: dict[SubscribeIdentity, SubscribeInfo] = {
             (source, key): entry
-            for key, pull in self._pulls.items()
-            for source, entry in pull.takers.items()
+            for key, track in self._tracks.items()
+            for source, entry in track.subscribers.items()
         }
         for _, announce in self._announced.values():
             for identity in self.waiting(announce):
@@ -255,49 +255,52 @@ class Origins:
 
     def _consider(self, now: float, entry: SubscribeInfo) -> None:
         key, source = entry.full_name_hash, entry.source
-        pull = self._pulls.get(key)
-        taken = None if pull is None else pull.takers.get(source)
+        track = self._tracks.get(key)
+        known = None if track is None else track.subscribers.get(source)
         offers = self._index.match(Subscribe(entry.element_hashes, entry.name_hash))
-        if not offers and taken is None:
+        if not offers and known is None:
             return
-        refusal = self._refusal(entry, offers, pull)
+        refusal = self._refusal(entry, offers, track)
         if refusal is not None:
-            believed = pull is not None and pull.believes(source)
-            twice = believed and refusal[0] is SubscribeCode.POLICY
-            self._answers.say(now, entry, *refusal, twice=twice)
+            accepted = track is not None and track.was_accepted(source)
+            repeat = accepted and refusal[0] is SubscribeCode.POLICY
+            self._responses.send(now, entry, *refusal, repeat=repeat)
             self._refused(key, source, *refusal)
-            self._leave(now, key, source)
+            self._remove_subscriber(now, key, source)
             return
-        if taken is not None and taken.stamp == entry.stamp:
+        if known is not None and known.stamp == entry.stamp:
             return
-        if pull is not None:
-            self._take(pull, entry)
-            newcomer = taken is None and pull.answer is not None
-            if newcomer or (taken is not None and taken.data != entry.data):
+        if track is not None:
+            self._add_subscriber(track, entry)
+            newcomer = known is None and track.answer is not None
+            if newcomer or (known is not None and known.data != entry.data):
                 # What the publisher has now is told a newcomer, not what it had for the first one.
-                self._pull_again(now, key, pull.name, entry.data)
-            if pull.takers.get(source) is entry:
-                self._answer(now, pull, entry)
+                self._request_again(now, key, track.name, entry.data)
+            if track.subscribers.get(source) is entry:
+                self._respond(now, track, entry)
             return
         name = name_in(entry.data)
         if name is not None:
-            pull = self._pulls[key] = Pull(name)
-            self._take(pull, entry)
-            self._pull(now, key, name, entry.data)
+            track = self._tracks[key] = OriginTrack(name)
+            self._add_subscriber(track, entry)
+            self._request_track(now, key, name, entry.data)
 
-    def _take(self, pull: Pull, entry: SubscribeInfo) -> None:
-        pull.takers[entry.source] = entry
-        if entry.source not in pull.targets:
-            pull.targets = frozenset(pull.takers)
+    def _add_subscriber(self, track: OriginTrack, entry: SubscribeInfo) -> None:
+        track.subscribers[entry.source] = entry
+        if entry.source not in track.targets:
+            track.targets = frozenset(track.subscribers)
             self._targets_changed(entry.full_name_hash)
 
     def _refusal(
-        self, entry: SubscribeInfo, offers: list[tuple[AnnounceKind, int]], pull: Pull | None
+        self,
+        entry: SubscribeInfo,
+        offers: list[tuple[AnnounceKind, int]],
+        track: OriginTrack | None,
     ) -> tuple[SubscribeCode, str] | None:
         name = name_in(entry.data)
         if name is None:
             return SubscribeCode.HASH_COLLISION, "no SUBSCRIBE whose full name could be compared"
-        if not self._same(entry, name, offers, pull):
+        if not self._same(entry, name, offers, track):
             self.collisions += 1
             return SubscribeCode.HASH_COLLISION, "another name has the same hash"
         source, local = self._node(entry.source), self._node(self._local)
@@ -311,13 +314,13 @@ class Origins:
         entry: SubscribeInfo,
         name: FullTrackName,
         offers: list[tuple[AnnounceKind, int]],
-        pull: Pull | None,
+        track: OriginTrack | None,
     ) -> bool:
         """Whether names fit as the hashes do."""
         if self._hasher.full_name(name.namespace.fields, name.name) != entry.full_name_hash:
             return False
-        if pull is not None:
-            return pull.name == name
+        if track is not None:
+            return track.name == name
         for offer in offers:
             announced = self._announced[offer][0]
             if offer[0] is AnnounceKind.TRACK:
@@ -327,16 +330,16 @@ class Origins:
                 return True
         return False
 
-    def _leave(self, now: float, key: int, source: NodeId) -> None:
-        pull = self._pulls.get(key)
-        if pull is None or not pull.remove(source):
+    def _remove_subscriber(self, now: float, key: int, source: NodeId) -> None:
+        track = self._tracks.get(key)
+        if track is None or not track.remove(source):
             return
-        self._unsaid.cancel((source, key))
-        pull.targets = frozenset(pull.takers)
-        if not pull.takers:
-            del self._pulls[key]
+        self._pending.cancel((source, key))
+        track.targets = frozenset(track.subscribers)
+        if not track.subscribers:
+            del self._tracks[key]
         self._targets_changed(key)
-        if not pull.takers:
+        if not track.subscribers:
             self._release(now, key)
 
     def _refused(self, key: int, source: NodeId, code: SubscribeCode, reason: str) -> None:
@@ -344,97 +347,101 @@ class Origins:
 
     # Answers
 
-    def led(
-        self, now: float, key: int, wanted: Iterable[NodeId], lacks: Mapping[NodeId, Lack]
+    def routed(
+        self,
+        now: float,
+        key: int,
+        targets: Iterable[NodeId],
+        failures: Mapping[NodeId, DeliveryFailure],
     ) -> None:
         """Ways were looked for: these are all that should get a track, and those do not."""
-        pull = self._pulls.get(key)
-        if pull is None:
+        track = self._tracks.get(key)
+        if track is None:
             return
-        pull.led(now, wanted, lacks)
-        for entry in list(pull.takers.values()):
-            self._answer(now, pull, entry)
+        track.routed(now, targets, failures)
+        for entry in list(track.subscribers.values()):
+            self._respond(now, track, entry)
 
-    def _answer(self, now: float, pull: Pull, entry: SubscribeInfo) -> None:
+    def _respond(self, now: float, track: OriginTrack, entry: SubscribeInfo) -> None:
         """Tell a taker whether it gets the track, if that is known and it was not told."""
         key, source = entry.full_name_hash, entry.source
-        believed = pull.believes(source)
-        word = pull.word(now, source)
-        if isinstance(word, float):
-            self._unsaid.set((source, key), word)
+        accepted = track.was_accepted(source)
+        response = track.next_response(now, source)
+        if isinstance(response, float):
+            self._pending.set((source, key), response)
             return
-        self._unsaid.cancel((source, key))
-        if word is None:
+        self._pending.cancel((source, key))
+        if response is None:
             return
-        if word.code is SubscribeCode.ACCEPTED:
-            self._answers.say(now, entry, *word, pull.answer or NO_DATA)
+        if response.code is SubscribeCode.ACCEPTED:
+            self._responses.send(now, entry, *response, track.answer or NO_DATA)
         else:
-            twice = believed and word.code is SubscribeCode.POLICY
-            self._answers.say(now, entry, *word, twice=twice)
-            self._refused(key, source, *word)
+            repeat = accepted and response.code is SubscribeCode.POLICY
+            self._responses.send(now, entry, *response, repeat=repeat)
+            self._refused(key, source, *response)
 
     @property
     def clocks(self) -> tuple[Timers[Any], ...]:
         """Its timers, for who asks several parts together."""
-        return (*self._answers.clocks, self._unsaid)
+        return (*self._responses.clocks, self._pending)
 
     def poll_timeout(self) -> float | None:
         """When :meth:`handle_timeout` wants to be called."""
-        return earliest(self._answers.poll_timeout(), self._unsaid.next())
+        return earliest(self._responses.poll_timeout(), self._pending.next())
 
     def handle_timeout(self, now: float) -> None:
         """Say what has waited long enough, and try again to send what had no way back."""
-        while (taker := self._unsaid.pop(now)) is not None:
-            pull = self._pulls[taker[1]]
-            self._answer(now, pull, pull.takers[taker[0]])
-        self._answers.handle_timeout(now)
+        while (subscriber := self._pending.pop(now)) is not None:
+            track = self._tracks[subscriber[1]]
+            self._respond(now, track, track.subscribers[subscriber[0]])
+        self._responses.handle_timeout(now)
 
     # What our publishers answer
 
-    def pulled(self, now: float, key: int, data: SubscribeData) -> None:
+    def publisher_accepted(self, now: float, key: int, data: SubscribeData) -> None:
         """The publisher has accepted."""
-        pull = self._pulls.get(key)
-        if pull is None:
+        track = self._tracks.get(key)
+        if track is None:
             return
-        first, pull.answer = pull.answer is None, data
+        first, track.answer = track.answer is None, data
         if first:
-            for entry in list(pull.takers.values()):
-                self._answer(now, pull, entry)
+            for entry in list(track.subscribers.values()):
+                self._respond(now, track, entry)
 
-    def pull_refused(
+    def publisher_refused(
         self, now: float, key: int, code: SubscribeCode, reason: str, data: SubscribeData
     ) -> None:
         """The publisher has refused; who asks again is asked for again."""
         self._end(now, key, code, reason, data)
 
-    def pull_ended(self, now: float, key: int, reason: str) -> None:
+    def publisher_ended(self, now: float, key: int, reason: str) -> None:
         """The publisher has ended it."""
         self._end(now, key, SubscribeCode.ENDED, reason, NO_DATA)
 
     def _end(
         self, now: float, key: int, code: SubscribeCode, reason: str, data: SubscribeData
     ) -> None:
-        pull = self._pulls.pop(key, None)
-        if pull is None:
+        track = self._tracks.pop(key, None)
+        if track is None:
             return
-        takers, pull.takers = pull.takers, {}
-        for entry in takers.values():
-            self._unsaid.cancel((entry.source, key))
-            self._answers.say(now, entry, code, reason, data)
+        subscribers, track.subscribers = track.subscribers, {}
+        for entry in subscribers.values():
+            self._pending.cancel((entry.source, key))
+            self._responses.send(now, entry, code, reason, data)
         self._targets_changed(key)
 
     # Looking
 
     def targets(self, key: int) -> frozenset[NodeId]:
         """The s-relays that get a track of ours."""
-        pull = self._pulls.get(key)
-        return _NOBODY if pull is None else pull.targets
+        track = self._tracks.get(key)
+        return _NOBODY if track is None else track.targets
 
     def name(self, key: int) -> FullTrackName | None:
         """The name of a track that is pulled."""
-        pull = self._pulls.get(key)
-        return None if pull is None else pull.name
+        track = self._tracks.get(key)
+        return None if track is None else track.name
 
     def keys(self) -> list[int]:
         """All tracks that somebody gets."""
-        return list(self._pulls)
+        return list(self._tracks)
