@@ -670,7 +670,7 @@ def test_an_update_that_the_session_refuses_ends_the_request() -> None:
     peer.session.update(second, overlap)
     net.settle()
     assert len(peer.take(UpdateRejected)) == 1
-    assert len(net.relay._state.watches) == 1
+    assert [row.prefixes for row in net.relay.sessions()] == [1]
 
 
 @both

@@ -6,7 +6,6 @@ import pytest
 
 from laps_sdk.edge.authorization import Action, Decision
 from laps_sdk.edge.events import PublisherAdded, PublisherGone, SubscriberAdded, SubscriberGone
-from laps_sdk.edge.records import Stage
 from laps_sdk.edge.settings import EdgeSettings
 from laps_sdk.forwarding.interfaces import (
     EgressEntry,
@@ -989,8 +988,8 @@ def test_a_subscription_of_ones_own_track(draft: Draft) -> None:
     request = peer.session.subscribe(TRACK)
     net.settle()
     assert net.plane.receivers(TRACK) == [peer.id]
-    receiver = net.relay._state.clients[peer.id].requests[request]
-    assert receiver.stage is Stage.ESTABLISHED  # type: ignore[union-attr]  # a receiver
+    (row,) = net.relay.subscriptions()
+    assert (row.request_id, row.established) == (request, True)
 
 
 @both

@@ -170,11 +170,9 @@ def test_the_largest_location(draft: Draft) -> None:
 def test_no_room(draft: Draft) -> None:
     net = EdgeNet(settings=EdgeSettings(max_tracks=1))
     net.publisher(draft)
-    tracks = net.relay._tracks
-    assert tracks.open(net.now, track_of("other")) is None
-    assert tracks.get(1) is tracks.known(TRACK) is tracks.open(net.now, TRACK)
-    assert tracks.get(2) is None
-    assert tracks.known(track_of("other")) is None
+    assert len(net.subscriber(draft, track_of("other")).take(RequestRejected)) == 1
+    assert len(net.subscriber(draft).take(RequestAccepted)) == 1
+    assert [row.track for row in net.relay.tracks()] == [TRACK]
 
 
 @both
