@@ -177,9 +177,9 @@ def test_a_control_server_that_is_back_keeps_its_session() -> None:
     relay = net.relays[2]
     known = dict(relay.servers.known)
     relay.servers.known.clear()
-    relay._settle(net.now)
+    relay.handle_timeout(net.now)
     relay.servers.known.update(known)
-    relay._settle(net.now)
+    relay.handle_timeout(net.now)
     net.run(60)
     assert [each.session for each in net.relays[2].tables.peers() if each.node == 9] == [
         row.session

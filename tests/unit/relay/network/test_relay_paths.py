@@ -374,9 +374,9 @@ def test_data_that_is_faster_than_its_set_is_held() -> None:
         net.run(0.001)
     # The set is made at the origin, and the control stream is slow.
     first = net.ends[2, net.session(2, 1)].other
-    waiting = [item for item in net._heap if item[2] is first and item[3] == "control"]
+    waiting = [item for item in net.in_flight if item[2] is first and item[3] == "control"]
     for item in waiting:
-        net._heap.remove(item)
+        net.in_flight.remove(item)
     net.send(1, b"early")
     net.run(0.1)
     assert net.got(2) == [[]]

@@ -246,7 +246,7 @@ def test_an_answer_that_is_lost_with_its_stream_is_sent_again(o_relay: int) -> N
     (asked,) = [entry.stamp for entry in table.live()]
     net.relays[o_relay].pulled(net.now, key_of(TRACK))
     # It leaves on the old stream, and does not arrive. Relay 1 dialled: it opens the next one.
-    net._transmit()
+    net.transmit()
     net.lose()
     session = net.session(1, 2)
     net.relays[1].control_reset(net.now, session, 0)
@@ -524,7 +524,7 @@ def test_who_tells_such_paths_again_and_again_is_left() -> None:
     assert [fault.reason for fault in net.told(1, PeerFaulted)] == [
         "again and again: the path ends with 0.0:0.7, not with who sent it"
     ]
-    assert not net.relays[1]._violations._times
+    assert len(net.relays[1].violations) == 0
 
 
 def test_who_passes_on_the_lie_of_another_stays() -> None:

@@ -8,7 +8,9 @@ import pytest
 
 from laps_relay.network.events import SetGone
 from laps_relay.network.nodes.light_time import ESTIMATED
+from laps_relay.network.nodes.path_finder import LinkState
 from laps_relay.network.nodes.probing import Prober
+from laps_relay.network.steering.steering import Steering
 from laps_relay.policy import OpenPolicy
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_sdk.peering.dialler import Contact
@@ -391,20 +393,31 @@ def test_a_control_server_comes_and_goes() -> None:
 # What connects us
 
 
-def test_the_best_of_several_connections_counts() -> None:
+def test_the_best_of_several_connections_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     net = pair()
+    states: list[LinkState | None] = []
+    links = Steering.links
+
+    def watch(self: Steering, node: NodeId, state: LinkState | None) -> None:
+        if self is net.relays[1].steering:
+            states.append(state)
+        links(self, node, state)
+
+    monkeypatch.setattr(Steering, "links", watch)
     net.relays[1].set_contacts(net.now, [Contact(address="relay-2:33434", parallel=2)])
     net.run()
     first, second = (row.session for row in net.relays[1].tables.peers())
     net.relays[1].measured(net.now, first, 90_000, 0.2, congested=True)
     net.relays[1].measured(net.now, second, 80_000, 0.1)
-    state = net.relays[1].steering._links[NodeId(2)]
+    assert (state := states[-1]) is not None
     assert (state.srtt_us, state.loss, state.congested) == (80_000, 0.1, False)
     net.relays[1].measured(net.now, second, 80_000, 0.1, congested=True)
-    assert net.relays[1].steering._links[NodeId(2)].congested
+    assert (state := states[-1]) is not None
+    assert state.congested
     net.relays[1].links.by_session[first].sends = False
     net.relays[1].measured(net.now, first, 90_000)
-    assert net.relays[1].steering._links[NodeId(2)].congested, "no data goes over the first one"
+    assert (state := states[-1]) is not None
+    assert state.congested, "no data goes over the first one"
     net.run(2)
     assert [each.rtt_us for each in net.relays[1].info.node.reachable] == [80_000]
     net.relays[1].measured(net.now, 999, 5)

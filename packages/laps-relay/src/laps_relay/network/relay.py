@@ -175,7 +175,6 @@ class NetworkRelay:
         "_settings",
         "_settling",
         "_timers",
-        "_violations",
         "adjacency",
         "advertisements",
         "announces",
@@ -200,6 +199,7 @@ class NetworkRelay:
         "subscribes",
         "subscriptions",
         "tables",
+        "violations",
     )
 
     def __init__(
@@ -231,7 +231,7 @@ class NetworkRelay:
         self._events: list[NetworkEvent] = []
         self._emit = self._events.append
         self._timers: RelayTimers = Timers()
-        self._violations = ViolationCounter()
+        self.violations = ViolationCounter()
         self._replay = ResponseReplay(settings.hold)
         self._loop_filter = ResponseLoopFilter(settings.convergence)
         self._routes: dict[NodeId, tuple[NodeId, ...]] = {}
@@ -1094,7 +1094,7 @@ class NetworkRelay:
         self._timers.cancel((Due.IDLE, session))
         self._timers.cancel((Due.RESYNC, session))
         self._replay.forget(session)
-        self._violations.forget(session)
+        self.violations.forget(session)
         self.fetches.session_gone(session)
         if down.code in reports.FAULTS and not down.by_peer:
             self._emit(
@@ -1176,7 +1176,7 @@ class NetworkRelay:
                         # Perhaps it alone had told us of that node, and with the other key: then
                         # the node goes now, and it was right with one of both.
                         self.links.disputed.setdefault(report.node, {})[peer] = None
-                    if report.fault in _VIOLATIONS and self._violations.add(now, session):
+                    if report.fault in _VIOLATIONS and self.violations.add(now, session):
                         raise BadNodeError(f"again and again: {report.reason}")
                 # At once: what it says next may be what it says again.
                 self.advertisements.nodes_advertised(now, session, peer)
@@ -1318,7 +1318,7 @@ class NetworkRelay:
         """They are refused one by one; a peer that names strangers all the time has to go."""
         for target in targets:
             if target != self.own.node_id and not self.nib.may_target(now, peer, target):
-                if self._violations.add(now, session):
+                if self.violations.add(now, session):
                     raise SnsViolationError(f"again and again: {target} was not advertised to it")
                 return
 

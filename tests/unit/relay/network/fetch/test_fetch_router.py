@@ -16,7 +16,7 @@ HASHES = TrackHashes(HASHER.elements(FIELDS), HASHER.name(TRACK.name), key_of(TR
 
 
 def router(relay: NetworkRelay) -> FetchRouter:
-    found = relay.fetches._router
+    found = relay.fetches.router
     assert isinstance(found, FetchRouter)
     return found
 
