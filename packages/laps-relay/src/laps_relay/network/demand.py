@@ -86,10 +86,10 @@ class ConnectionDemand:
     def update(self, now: float) -> None:
         """Give the dialler what steering asks for, and end what nobody needs."""
         wanted, servers = self._wanted, self._servers.known
-        if self._settings.dynamic_peering and self._steering.wishes_due(now):
+        if self._settings.dynamic_peering and self._steering.demand_due(now):
             wanted = {
                 node: known.contacts
-                for node in self._steering.wishes(now)
+                for node in self._steering.demanded_peers(now)
                 if (known := self._node(node)) is not None
             }
         others = wanted is not self._wanted and wanted != self._wanted

@@ -34,7 +34,7 @@ class SimStub(StubRelay):
 
     def against(self, name: FullTrackName) -> str | None:
         """What policy has against a track for the Stub's clients."""
-        refusal = self.policy.want(name, self.info.node)
+        refusal = self.policy.local_subscribe(name, self.info.node)
         return None if refusal is None else refusal.reason
 
 
@@ -77,16 +77,16 @@ class Tables(Protocol):
         """Where data for a node goes."""
 
     def metric(self, node: NodeId) -> tuple[int, int] | None:
-        """Hops and cost of the best way."""
+        """Hops and cost of the best path."""
 
     def paths(self, node: NodeId) -> Sequence[tuple[NodeId, Sequence[NodeId]]]:
-        """What peers tell of a node, the best first: (peer, relays that data passes, the node)."""
+        """Return the paths to a node, the best first: (peer, relays on the path and the node)."""
 
     def adj_out(self) -> Sequence[tuple[NodeId, NodeId, Sequence[NodeId]]]:
-        """What peers were told: (peer, node, relays on the way)."""
+        """Return what was advertised: (peer, node, relays on the path)."""
 
     def mentioned(self) -> AbstractSet[NodeId]:
-        """All nodes that any peer was told of, and the relays on the ways there."""
+        """Return all advertised nodes, and the relays on the paths to them."""
 
     def peers(self) -> Sequence[NodeId]:
         """Nodes with a control session."""
@@ -107,7 +107,7 @@ class Tables(Protocol):
         """Whom a set on a connection is for; None if it is not known any more."""
 
     def sizes(self) -> Mapping[str, int]:
-        """Entries of all tables that must be empty when nobody publishes or subscribes."""
+        """Entries of all tables that must be empty without publishers and subscribers."""
 
     def subscribe_sources(self) -> Sequence[tuple[NodeId, int]]:
         """(source, key) of all usable subscribes."""

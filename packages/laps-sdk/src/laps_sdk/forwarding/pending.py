@@ -4,10 +4,31 @@ An alias is told on the control stream (SUBSCRIBE_OK, PUBLISH), and objects may 
 (moq-transport-16, 10.4.2)::
 
     Opening  --header-->  alias known?  --yes-->  Feed, or Standby if the subgroup comes already,
-                              |                   or Early if its beginning does not       (early)
+                              |                   or Early if its beginning does not
                               |  no
                               v
                            Waiting   bounded in streams, bytes and time; replayed at add_ingress
+
+A stream that overtook the beginning of its subgroup waits as well::
+
+    stream 1   | header | object 0 | object 1 | cut --------- slow way ------------> begins
+    stream 2   | header, CONTINUED | object 2 | ... --> Early --------> stands by ---'
+
+A stream that goes on with a subgroup (see ``track``) may come before the one with the
+beginning. Begun with, what comes behind it would be too late. So it waits, if the beginning is for
+us as well: whoever has just joined gets nothing of it. Who has had a stream of an older subgroup
+from its first object on was there when this one began.
+
+How long it waits follows from what comes: as long as there is still something of groups that are
+not newer, the way that it takes is only slow.
+
+Tracks that the relay takes itself go another way::
+
+    stream --> Opening --> alias of an intake? --> Taking --whole object--> Taker
+    datagram -----------------------------------------------whole object--'
+
+No cache, no receivers, no counters of tracks. What a session can make us remember is one object of
+limited size on each of a few streams.
 """
 
 from __future__ import annotations

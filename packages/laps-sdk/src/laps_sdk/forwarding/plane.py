@@ -1,15 +1,14 @@
-"""The forwarding plane; ``core.interfaces.ForwardingPlane`` says what each call means.
+"""The forwarding plane; ``interfaces.ForwardingPlane`` says what each call means.
 
 ::
 
-    stream_opened --> Opening --> Feed | Standby | Waiting        (pending, feed, standby)
-                  '-> FetchRelay                                  (fetch_relay)
-    datagram ------> take_datagram                                (datagrams)
-    add_egress ----> Receiver, replay of what is cached           (receiver, late)
-    serve_fetch ---> FetchAnswer                                  (fetch_answer)
+    stream_opened --> Opening --> Feed | Standby | Waiting | Early    (pending, track)
+                  '-> FetchRelay                                      (fetches)
+    datagram ------> take_datagram                                    (datagrams)
+    add_egress ----> Receiver, replay of what is cached               (track, late)
+    serve_fetch ---> FetchAnswer                                      (fetches)
 
-This module only finds the object that a call is about, and turns faults of peers into notices. What
-it counts is in :mod:`.figures`.
+This module finds the object that a call is about, turns faults of peers into notices, and counts.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ LOOP_LIMIT: Final = 1.5
 
 
 class Checks:
-    """Looks at a world; raises :class:`~laps_relay.sim.clients.ledger.BreakError`."""
+    """Checks a world; raises :class:`~laps_relay.sim.clients.ledger.BreakError`."""
 
     __slots__ = (
         "_actions",
@@ -109,10 +109,10 @@ class Checks:
             )
 
     def _serverless(self, one: RelayProcess, other: RelayProcess) -> bool:
-        """Whether no control server that is there has a session with both.
+        """Return whether no control server has a session with both relays.
 
-        One of two may be lost, and not one at one end and one at the other: then nobody can tell
-        the one what the other wants, though data has a way.
+        With two control servers, each end may have lost another one. Then no server can tell one
+        end of the subscription of the other, though data has a path.
         """
         servers = [each for each in self._world.running() if each.is_control]
         both = {one.contact, other.contact}
@@ -122,7 +122,7 @@ class Checks:
         )
 
     def set_gone(self, process: RelayProcess, event: SetGone) -> None:
-        """Remember when a set ended: the peer may not have heard of it."""
+        """Note when a set ended: the withdrawal may not have reached the peer yet."""
         if not event.incoming and event.session in process.ends:
             connection = process.ends[event.session].connection
             self._ended[process.contact, connection, event.sns_id] = self._world.clock.now
@@ -308,7 +308,7 @@ class Checks:
         return found
 
     def _wants(self, oracle: Oracle) -> None:
-        """Who wants a track that somebody publishes has it, and nobody else."""
+        """Check that each subscriber of a published track is served, and no other one."""
         for contact, track in self._actions.interests:
             process = self._world.processes[contact]
             if not process.running:
@@ -342,10 +342,10 @@ class Checks:
                 raise self._fail("answer", f"{contact} has {track}, which nobody may give it")
 
     def _hidden(self, publishers: list[RelayProcess], process: RelayProcess, track: str) -> bool:
-        """Whether it cannot be told that policy is the reason.
+        """Return whether the relay cannot learn that policy is the reason.
 
-        Clients of MoQT are told in words of their own, and who hears of no publisher that there is
-        none.
+        Clients of MoQT get reasons of their own. A relay that no announce reaches answers that
+        there is no publisher.
         """
         world = self._world
         return world.moqt or (
@@ -357,7 +357,7 @@ class Checks:
         )
 
     def _answer_lost(self, publishers: list[RelayProcess], contact: str) -> bool:
-        """Whether faults may have taken the refusals that followed from a policy, said twice."""
+        """Return whether faults may have destroyed both refusals that followed from a policy."""
         world = self._world
         since, now = world.policy_since, world.clock.now
         return bool(publishers) and all(
@@ -453,7 +453,7 @@ class Checks:
         return lives or now - ended < FLIGHT
 
     def chatter(self, since: float, before: int) -> None:
-        """At rest relays keep their sessions alive, and have nothing else to say."""
+        """Check that relays at rest send nothing but keep-alives."""
         world = self._world
         if any(
             want.answer is not Answer.ACCEPTED
@@ -476,9 +476,10 @@ class Checks:
     # After withdrawal
 
     def nobody_listens(self, but: AbstractSet[int] = frozenset()) -> None:
-        """All subscribers are gone: nobody is pulled. Sets linger at each relay, so not here.
+        """Check that no publisher is pulled after all subscribers have left.
 
-        ``but`` for tracks with these keys, which somebody may still ask for.
+        Sets linger at each relay, and are not checked here. ``but`` names the keys of tracks that
+        may still be requested.
         """
         for process in self._world.running():
             if process.clients.pulled - but:
@@ -519,7 +520,7 @@ class Checks:
 
 
 def _refused_by_policy(want: Want | None, *, hidden: bool) -> bool:
-    """Whether policy is the reason; ``hidden``: clients of MoQT are told in words of their own."""
+    """Return whether policy is the reason; ``hidden``: clients of MoQT get reasons of their own."""
     return (
         want is not None
         and want.answer is Answer.REFUSED

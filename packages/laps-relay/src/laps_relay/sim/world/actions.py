@@ -1,4 +1,4 @@
-"""Carrying out what a scenario says: clients, planned changes, faults."""
+"""Carrying out the actions of a scenario: clients, planned changes, faults."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Actions:
             self.bar()
 
     def bar(self) -> None:
-        """Find out what policy leaves no way for now; nobody asks for that."""
+        """Compute which deliveries policy forbids now; they are not expected."""
         world = self._world
         world.ledger.bar(world.clock.now, forbidden_deliveries(world))
 
@@ -285,9 +285,9 @@ class Actions:
             process.call(partial(take, process, world.policy_of(process)))
 
     def _narrowed(self, seconds: float, scopes: Collection[str] | None = None) -> None:
-        """Something changes where policy leaves few ways: a class may have none for a while.
+        """Excuse a change where policy leaves few paths: a class may have none for a while.
 
-        Neighbours tell their best way only, and a class may have to do without that one.
+        Neighbours advertise their best path only, which may be forbidden for a class.
         """
         world = self._world
         now = world.clock.now

@@ -1,7 +1,7 @@
-"""Whose data policy lets whom have: asked of the map, for each publisher and each subscriber.
+"""Which deliveries policy allows, computed from the map for each publisher and subscriber.
 
-Policy decides for each way. A track with two publishers may reach a subscriber from one of them
-only; the subscriber is then served, and nobody may ask for the other one's objects.
+Policy decides for each path. A track with two publishers may reach a subscriber from one of them
+only. That subscriber is served, and objects of the other publisher are not expected.
 """
 
 from __future__ import annotations
@@ -67,17 +67,17 @@ def forbidden_deliveries(world: World) -> frozenset[Delivery]:
 
 
 def copies(world: World, group: Group, sender: str, receiver: str) -> int:
-    """How many copies of a group may cross a link: two where policy lets ways of its class meet.
+    """Return how many copies of a group may cross a link: several where policy makes paths meet.
 
-    Each relay tells the best way that it has itself, so all best ways of the o-relay are one tree.
-    Policy may forbid one of them to a class. Then that target has another next hop, whose own best
-    way may lead into the tree again::
+    Each relay advertises its own best path, so all best paths of the o-relay are one tree. Policy
+    may forbid one of them for a class. Then that target has another next hop, whose own best path
+    may lead into the tree again::
 
-        o ── b ── d ── e ── f    x is no transit. Of f, b tells the way over x only: so f is behind
-        o ── c ── d              c, and e behind b, and d -> e has a copy for each. To d these are
-             b ── x ── f         two sets, and nobody in between can make one of them
+        o ── b ── d ── e ── f    x is no transit. b advertises f over x only, so f is behind c, and
+        o ── c ── d              e behind b, and d -> e has a copy for each. To d these are two
+             b ── x ── f         sets, and no relay in between can join them
 
-    So a link has as many copies as the o-relay has next hops with a way over it, and no more.
+    A link may have as many copies as the o-relay has next hops with a path over it.
     """
     scope, policy = group.flow.scope, world.policy
     origin = world.place(world.processes[group.flow.contact])
@@ -101,7 +101,7 @@ def copies(world: World, group: Group, sender: str, receiver: str) -> int:
 
 
 def connected_without(world: World, missing: RelayProcess) -> bool:
-    """Whether all others still reach each other if one goes, by ways that are not too long."""
+    """Return whether all others still reach each other without one relay, by short enough paths."""
     gone = missing.spec.node_id
     whole = world.graph()
     graph = {
@@ -118,7 +118,7 @@ def connected_without(world: World, missing: RelayProcess) -> bool:
 
 
 def reached_by(world: World, what: str, scope: str, source: NodeId) -> set[NodeId]:
-    """Who hears of an announce or subscribe of a class, in the network without its faults."""
+    """Return the relays that an announce or subscribe of a class reaches, without faults."""
     graph, policy = world.graph(mended=True), world.policy
     heard = {source}
     todo = [source]

@@ -46,12 +46,12 @@ class RelayTables:
         return self._relay.nib.next_hop(node)
 
     def metric(self, node: NodeId) -> tuple[int, int] | None:
-        """Hops and cost of the best way."""
+        """Hops and cost of the best path."""
         best = self._relay.nib.best(node)
         return None if best is None else (best.hops, best.cost_us)
 
     def paths(self, node: NodeId) -> Sequence[tuple[NodeId, Sequence[NodeId]]]:
-        """What peers tell of a node, the best first: (peer, relays that data passes, the node)."""
+        """Return the paths to a node, the best first: (peer, relays on the path and the node)."""
         return [
             # The last item of a path is the next hop (laps-2, 5.1).
             (way.peer, [*(item.node_id for item in reversed(way.info.path)), node])
@@ -60,7 +60,7 @@ class RelayTables:
         ]
 
     def adj_out(self) -> Sequence[tuple[NodeId, NodeId, Sequence[NodeId]]]:
-        """What peers were told: (peer, node, relays on the way)."""
+        """Return what was advertised: (peer, node, relays on the path)."""
         paths: dict[int, list[NodeId]] = {}  # peers are told of a node with the same object
         found: list[tuple[NodeId, NodeId, Sequence[NodeId]]] = []
         for peer, sent in self._relay.nib.adj_out():
@@ -72,7 +72,7 @@ class RelayTables:
         return found
 
     def mentioned(self) -> AbstractSet[NodeId]:
-        """All nodes that any peer was told of, and the relays on the ways there."""
+        """Return all advertised nodes, and the relays on the paths to them."""
         found: set[NodeId] = set()
         infos: dict[int, NodeInfo] = {}  # peers are told of a node with the same object
         for _, sent in self._relay.nib.adj_out():
@@ -135,7 +135,7 @@ class RelayTables:
         return found
 
     def targets(self, connection: int, sns_id: int) -> frozenset[NodeId] | None:
-        """Whom a set on a connection is for, also one that only streams under way still use."""
+        """Return the targets of a set on a connection, also of a set that only open streams use."""
         for session, end in self._process.ends.items():
             if end.connection == connection:
                 return self._relay.sets.egress_targets(EgressSet(session, sns_id))
@@ -146,11 +146,11 @@ class RelayTables:
         return 0 if end is None else end.connection
 
     def sizes(self) -> Mapping[str, int]:
-        """Entries of all tables that must be empty when nobody publishes or subscribes."""
+        """Entries of all tables that must be empty without publishers and subscribers."""
         relay = self._relay
         announces, subscribes = relay.announces.sizes(), relay.subscribes.sizes()
         counters = relay.plane.counters()
-        interests = relay.interests.sizes()
+        interests = relay.subscriptions.sizes()
         indexed, timers = relay.sets.sizes()
         steered, steered_targets = relay.steering.sizes()
         return {
@@ -163,13 +163,13 @@ class RelayTables:
             "feeds": len(relay.feeds),
             "feeds of the plane": relay.plane.sizes().feeds,
             "held bytes": counters.held_bytes,
-            "pulls": interests.pulls,
-            "wants": interests.wants,
+            "pulls": interests.origin_tracks,
+            "wants": interests.subscribed,
             "steered tracks": steered,
             "steered targets": steered_targets,
             "own announces": interests.announced,
             "subscribes for us": interests.subscribes,
-            "answers that wait": interests.answers,
+            "answers that wait": interests.responses,
             "responders": interests.responders,
             "discovered names": interests.names,
             "discovered announces": interests.announces,
@@ -199,7 +199,7 @@ class RelayTables:
         }
 
     def _of_dials(self) -> Mapping[str, int]:
-        """Dials that nobody needs: for peers on demand, and more than there are contacts."""
+        """Count dials without need: for peers on demand, and more than there are contacts."""
         dialler, servers = self._relay.dialler, self._relay.demand.dialled_servers.keys()
         sizes = dialler.sizes()
         return {
@@ -210,7 +210,7 @@ class RelayTables:
         }
 
     def _of_metrics(self) -> Mapping[str, int]:
-        """Metrics that wait to be told, or of nodes that are gone; nothing is measured at rest."""
+        """Count metrics that wait to be sent, or of nodes that are gone; at rest there are none."""
         changes, gone = self._relay.nib.damped()
         return {"damped changes": changes, "damped nodes that are gone": gone}
 
@@ -248,15 +248,15 @@ class StubTables:
         return ()
 
     def adj_out(self) -> Sequence[tuple[NodeId, NodeId, Sequence[NodeId]]]:
-        """Nothing: parents hear of no node."""
+        """Nothing: a Stub advertises no node."""
         return ()
 
     def mentioned(self) -> AbstractSet[NodeId]:
-        """Nothing: parents hear of no node."""
+        """Nothing: a Stub advertises no node."""
         return frozenset()
 
     def peers(self) -> Sequence[NodeId]:
-        """Nobody: parents are no peers of the network."""
+        """None: parents are no peers of the network."""
         return ()
 
     def sessions(self, node: NodeId) -> Sequence[int]:  # noqa: ARG002 - as of all relays
@@ -280,7 +280,7 @@ class StubTables:
         return None
 
     def sizes(self) -> Mapping[str, int]:
-        """Entries of all tables that must be empty when nobody publishes or subscribes."""
+        """Entries of all tables that must be empty without publishers and subscribers."""
         relay = self._relay
         wires, dials = relay.peers.forwarding_states(), relay.dialler.sizes()
         early = [link.early for link in relay.links.by_session.values() if link.early is not None]
