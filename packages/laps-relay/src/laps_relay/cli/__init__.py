@@ -50,12 +50,12 @@ app.add_typer(config_app, name="config")
 app.add_typer(
     typer.Typer(cls=_Lazy, no_args_is_help=True),
     name="policy",
-    help="Check a policy file, and ask it why.",
+    help="Check a policy file, or explain what it allows.",
 )
 app.add_typer(
     typer.Typer(cls=_Lazy, no_args_is_help=True),
     name="sim",
-    help="Simulate networks of relays in virtual time, and check that everything holds.",
+    help="Simulate networks of relays in virtual time, and check their invariants.",
 )
 
 

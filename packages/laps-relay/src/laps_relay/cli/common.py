@@ -19,11 +19,16 @@ USAGE: Final = 2
 
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", "-c", help="TOML file.", envvar="LAPS_CONFIG", show_envvar=True),
+    typer.Option(
+        "--config", "-c", help="Configuration file (TOML).", envvar="LAPS_CONFIG", show_envvar=True
+    ),
 ]
 StateDir = Annotated[
     Path | None,
-    typer.Option("--state-dir", help="Where the relay keeps its state. [env: LAPS_STATE_DIR]"),
+    typer.Option(
+        "--state-dir",
+        help="Directory for keys, certificates and other state; or set LAPS_STATE_DIR.",
+    ),
 ]
 
 

@@ -37,14 +37,14 @@ app = typer.Typer(no_args_is_help=True)
 
 PolicyFile = Annotated[
     Path | None,
-    typer.Argument(help="TOML file; none: network.policy of --config.", metavar="FILE"),
+    typer.Argument(help="Policy file (TOML); default: network.policy of --config.", metavar="FILE"),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command()
 def check(file: PolicyFile = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """Say everything that is wrong, with its line and what would be right."""
+    """Check a policy file; print every mistake with its line and a correction."""
     file = _policy_file(file, config)
     with one_line_errors():
         try:
@@ -75,24 +75,29 @@ def explain_(
     file: PolicyFile = None,
     config: ConfigFile = None,
     source: Annotated[
-        str, typer.Option("--from", help="Relay of the publisher: node ID, or name.")
+        str,
+        typer.Option("--from", help="Relay of the publisher: node id, or name in the topology."),
     ],
     target: Annotated[str, typer.Option("--to", help="Relay of the subscriber.")],
     track: Annotated[
-        str, typer.Option(help="A track such as acme/news--lines; a namespace alone will do.")
+        str, typer.Option(help="Track such as acme/news--lines, or its namespace alone.")
     ] = "",
     via: Annotated[
-        list[str] | None, typer.Option(help="A relay in between; several in their order.")
+        list[str] | None,
+        typer.Option(help="Relay on the path. May be repeated, in the order of the path."),
     ] = None,
     topology: Annotated[
         Path | None,
-        typer.Option(help="TOML file of a network: names, regions, and ways if no --via is given."),
+        typer.Option(
+            help="Topology file (TOML): names, regions, and the path if no --via is given."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say of every rule that matches whether it lets data, subscribes and announces pass, and why.
+    """Explain which rules let data, subscribes and announces of a track pass, and why.
 
-    All relays on the way are taken to have this policy. Ends with 1 if something is denied.
+    Every relay on the path is assumed to have this policy. The exit code is 1 if something is
+    denied.
     """
     with one_line_errors():
         rules = load_policy(_policy_file(file, config))

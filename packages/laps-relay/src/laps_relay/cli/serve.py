@@ -41,48 +41,64 @@ def serve(
     *,
     file: ConfigFile = None,
     state_dir: StateDir = None,
-    host: Annotated[str | None, typer.Option(help="Address for clients.")] = None,
-    port: Annotated[int | None, typer.Option(help="UDP port for clients; 0: any.")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on for clients.")] = None,
+    port: Annotated[int | None, typer.Option(help="UDP port for clients; 0: any free one.")] = None,
     transport: Annotated[str | None, typer.Option(help="QUIC library: aioquic or qh3.")] = None,
-    certificate: Annotated[Path | None, typer.Option(help="PEM file, leaf first.")] = None,
-    private_key: Annotated[Path | None, typer.Option(help="PEM file.")] = None,
-    admin_host: Annotated[str | None, typer.Option(help="Address of the admin.")] = None,
-    admin_port: Annotated[int | None, typer.Option(help="TCP port of the admin; 0: any.")] = None,
-    admin: Annotated[bool | None, typer.Option(help="Whether there is an admin.")] = None,
+    certificate: Annotated[
+        Path | None, typer.Option(help="Certificate chain (PEM file, leaf first).")
+    ] = None,
+    private_key: Annotated[
+        Path | None, typer.Option(help="Private key of the certificate (PEM file).")
+    ] = None,
+    admin_host: Annotated[
+        str | None, typer.Option(help="Address to listen on for the admin.")
+    ] = None,
+    admin_port: Annotated[
+        int | None, typer.Option(help="TCP port of the admin; 0: any free one.")
+    ] = None,
+    admin: Annotated[bool | None, typer.Option(help="Serve the admin pages and API.")] = None,
     auth_key: Annotated[
-        list[Path] | None, typer.Option(help="Key file for tokens: deny by default.")
+        list[Path] | None,
+        typer.Option(help="Key file for tokens: requests need a valid token. May be repeated."),
     ] = None,
     relay_type: Annotated[
-        str | None, typer.Option("--type", help="edge, via, stub or control.")
+        str | None, typer.Option("--type", help="Type of the relay: edge, via, stub or control.")
     ] = None,
     peer: Annotated[
         list[str] | None,
         typer.Option(
-            help="A relay to peer with, host:port; /control, /data, /one-way behind it say what"
+            help="Relay to peer with, host:port. A suffix /control, /data or /one-way limits what"
             " the connection carries. May be repeated."
         ),
     ] = None,
     peer_port: Annotated[
-        int | None, typer.Option(help="UDP port for peers; 0: any. Turns peering on.")
+        int | None, typer.Option(help="UDP port for peers; 0: any free one. Turns peering on.")
     ] = None,
-    node_id: Annotated[str | None, typer.Option(help="Node id, high:low.")] = None,
-    region: Annotated[str | None, typer.Option(help="Where the relay stands.")] = None,
+    node_id: Annotated[str | None, typer.Option(help="Node id of the relay, high:low.")] = None,
+    region: Annotated[
+        str | None, typer.Option(help="Name of the region that the relay is in.")
+    ] = None,
     workers: Annotated[
-        int | None, typer.Option(help="Edge processes on the port of clients.")
+        int | None, typer.Option(help="Number of Edge processes that share the port for clients.")
     ] = None,
     policy: Annotated[Path | None, typer.Option(help="Policy file (TOML).")] = None,
-    log_level: Annotated[str | None, typer.Option(help="debug, info, warning, error.")] = None,
-    log_format: Annotated[str | None, typer.Option(help="auto, json or console.")] = None,
+    log_level: Annotated[
+        str | None, typer.Option(help="Lowest level to log: debug, info, warning or error.")
+    ] = None,
+    log_format: Annotated[
+        str | None, typer.Option(help="Format of the log: auto, json or console.")
+    ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Say where it listens in one line of JSON.")
+        bool, typer.Option("--json", help="Print where the relay listens as one line of JSON.")
     ] = False,
     as_worker: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Run a relay. Without arguments: on loopback, alone, with a development certificate.
+    """Run a relay; without options alone, on loopback, with a development certificate.
 
-    With --peer-port or --peer it is one of a network.
+    With --peer-port or --peer the relay is a member of a network.
 
-    SIGHUP reads the configuration again, SIGTERM and SIGINT drain and end.
+    SIGHUP reloads the configuration. SIGTERM and SIGINT drain the relay and end it; a second one
+    ends it at once.
     """
     flags: dict[str, tuple[str, object]] = {
         "state_dir": ("--state-dir", state_dir),

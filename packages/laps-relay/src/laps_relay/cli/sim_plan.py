@@ -30,26 +30,28 @@ class _AnySigner:
 
 
 def plan(
-    file: Annotated[Path, typer.Argument(help="The plan.", metavar="PLAN")],
+    file: Annotated[Path, typer.Argument(help="Signed plan (JSON).", metavar="PLAN")],
     topology: Annotated[
         Path | None,
         typer.Option(
             "--topology",
-            help="Relays, links and demand (TOML or JSON); made up from the plan otherwise.",
+            help="Relays, links and demand (TOML or JSON); default: derived from the plan.",
         ),
     ] = None,
     keys: Annotated[
         list[Path] | None,
         typer.Option(
             "--keys",
-            help="Public key (PEM) that relays trust; repeat. None: any signature is right.",
+            help="Public key (PEM) that relays trust. May be repeated; default: trust any key.",
         ),
     ] = None,
     groups: Annotated[
-        int, typer.Option("--groups", min=1, help="At most so many tracks are published.")
+        int, typer.Option("--groups", min=1, help="Largest number of tracks to publish.")
     ] = 12,
-    seed: Annotated[int, typer.Option("--seed", help="Draws them, and the times.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="The verdict as JSON.")] = False,
+    seed: Annotated[
+        int, typer.Option("--seed", help="Seed for the choice of tracks and times.")
+    ] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
 ) -> None:
     """Play a plan on a running network; exit code 1 if anything is wrong with it.
 

@@ -88,9 +88,12 @@ def _unknown(dotted: str, setting: Setting, sections: Mapping[str, type[BaseMode
         for key in model.model_fields
         if (name := f"{section}.{key}".lstrip(".")) not in sections
     ]
-    # A key in the wrong table is as common as a misspelt one.
-    last = dotted.rpartition(".")[2]
-    near = [name for name in known if name.rpartition(".")[2] == last]
+    # A key in the wrong table is as common as a misspelt one. In the right table, half of its name
+    # is: listen.port for listen.client_port.
+    table, _, last = dotted.rpartition(".")
+    beside = [name for name in known if name.rpartition(".")[0] == table]
+    near = [name for name in beside if name.endswith(f"_{last}")]
+    near = near or [name for name in known if name.rpartition(".")[2] == last]
     tables = difflib.get_close_matches(dotted, [name for name in sections if name], 1, 0.8)
     if not near and tables:
         near = [f"[{tables[0]}]"]
@@ -143,7 +146,7 @@ def _is_secret(dotted: str, sections: Mapping[str, type[BaseModel]]) -> bool:
 
 
 def _text_of(value: object) -> str:
-    if value is None:
+    if value is None or value == "":
         return "none"
     return ", ".join(map(str, value)) or "empty" if isinstance(value, list) else str(value)
 

@@ -609,7 +609,7 @@ class NetworkRelay:
         self.subscriptions.withdraw(now, kind, name)
         self._settle(now)
 
-    def want(self, now: float, name: FullTrackName, data: SubscribeData = NO_DATA) -> None:
+    def subscribe(self, now: float, name: FullTrackName, data: SubscribeData = NO_DATA) -> None:
         """Our clients want a track; what becomes of it is told with ``answered``."""
         key = self.key(name)
         lapsed = self.subscriptions.has_lapsed(key)
@@ -627,17 +627,17 @@ class NetworkRelay:
             )
         self._settle(now)
 
-    def unwant(self, now: float, name: FullTrackName) -> None:
+    def unsubscribe(self, now: float, name: FullTrackName) -> None:
         """They do not any more."""
         self.subscriptions.unsubscribe(now, name)
         self._settle(now)
 
-    def pulled(self, now: float, key: int, data: SubscribeData = NO_DATA) -> None:
+    def publisher_accepted(self, now: float, key: int, data: SubscribeData = NO_DATA) -> None:
         """A publisher here accepted what was pulled."""
         self.subscriptions.publisher_accepted(now, key, data)
         self._settle(now)
 
-    def pull_refused(
+    def publisher_refused(
         self,
         now: float,
         key: int,
@@ -649,7 +649,7 @@ class NetworkRelay:
         self.subscriptions.publisher_refused(now, key, code, reason, data)
         self._settle(now)
 
-    def pull_ended(self, now: float, key: int, reason: str) -> None:
+    def publisher_ended(self, now: float, key: int, reason: str) -> None:
         """It ended what it had accepted."""
         self.subscriptions.publisher_ended(now, key, reason)
         self._settle(now)

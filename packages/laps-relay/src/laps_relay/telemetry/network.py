@@ -51,6 +51,8 @@ def advice(code: int | None, reason: str) -> str:
         return _ADVICE[CloseCode(code)]
     if "no protocol in common" in reason:
         return "name the port for peers of a relay (--peer-port there), not that for clients"
+    if "not known" in reason or "name resolution" in reason:
+        return "see that the host is spelt right, and that this machine resolves it"
     if code is None:
         return "see that a relay listens for peers there, and that its packets come through"
     return ""

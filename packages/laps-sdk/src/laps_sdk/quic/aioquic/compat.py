@@ -218,7 +218,7 @@ class CountingReno(RenoCongestionControl):
 
     def on_packet_acked(self, *, now: float, packet: QuicSentPacket) -> None:
         """Grow the window like the parent if it is used; otherwise only count the packet."""
-        if cast("float", packet.sent_time) > self._round_began:
+        if (packet.sent_time or 0.0) > self._round_began:
             self._round_began = now
             self._peak = self.bytes_in_flight
         if self.congestion_window < 2 * self._peak:
