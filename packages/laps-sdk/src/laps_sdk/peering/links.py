@@ -301,7 +301,7 @@ class ForeignPeerWire:
     def update_sns(self, now: float, sns_id: int, targets: tuple[NodeId, ...]) -> None:
         """Change a subscriber node set in place."""
         if self._peers.up(self.session) is not None:
-            with suppress(StateError):  # too large: those who come are not served
+            with suppress(StateError):  # too large: the added targets are not served
                 self._peers.wire(self.session).update_sns(now, sns_id, targets)
 
     def withdraw_sns(self, now: float, sns_id: int) -> None:

@@ -587,7 +587,7 @@ class Tuned(QuicConnection):
             builder=builder, network_path=path, peer_cid=self._peer_cid.cid, now=now
         )
         packet = self._spaces[tls.Epoch.ONE_RTT].sent_packets[number]
-        # Losing a probe says nothing about congestion (RFC 9000, 14.4).
+        # A lost probe is no sign of congestion (RFC 9000, 14.4).
         packet.in_flight = False
         self._loss._cc.bytes_in_flight -= packet.sent_bytes
         return datagrams

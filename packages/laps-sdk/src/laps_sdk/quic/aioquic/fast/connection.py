@@ -880,7 +880,7 @@ class FastQuicConnection(QuicConnection):
                     after = end - len(payload[position:].lstrip(b"\x00"))
                 else:
                     after = position + 1 if kind == 0x01 else _NOT_OURS
-            except IndexError:  # cut short: the parent says so to the peer
+            except IndexError:  # cut short: the parent reports it to the peer
                 after = _NOT_OURS
             if after == _NOT_OURS:
                 return self._parent_payload(payload[position:], cid, now) or eliciting
