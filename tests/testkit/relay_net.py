@@ -179,11 +179,11 @@ class RelayNet:
     def publish(self, number: int, name: FullTrackName = TRACK) -> None:
         self.relays[number].announce(self.now, AnnounceKind.TRACK, name)
 
-    def want(self, number: int, name: FullTrackName = TRACK) -> None:
-        self.relays[number].want(self.now, name)
+    def subscribe(self, number: int, name: FullTrackName = TRACK) -> None:
+        self.relays[number].subscribe(self.now, name)
 
-    def unwant(self, number: int, name: FullTrackName = TRACK) -> None:
-        self.relays[number].unwant(self.now, name)
+    def unsubscribe(self, number: int, name: FullTrackName = TRACK) -> None:
+        self.relays[number].unsubscribe(self.now, name)
 
     def begin(self, number: int, data: bytes, name: FullTrackName = TRACK) -> OutStream:
         """A publisher at this relay begins a stream."""

@@ -67,7 +67,7 @@ def test_two_relays_that_dial_each_other_have_one_control_session() -> None:
     assert end.other.session == controls[1][0]
     net.publish(1)
     net.run()
-    net.want(2)
+    net.subscribe(2)
     net.run()
     net.send(1, b"object")
     net.run()
@@ -80,7 +80,7 @@ def test_the_end_of_the_control_session_leaves_the_data_sessions_a_way_to_the_pe
     net.run()
     rows = {row.control: row.session for row in net.relays[1].tables.peers()}
     net.publish(1)
-    net.want(2)
+    net.subscribe(2)
     net.run()
     net.cut_off.add(2)
     net.cut(1, rows[True])
@@ -107,7 +107,7 @@ def test_the_sets_of_a_session_end_with_it() -> None:
     session, _ = net.join(1, 2)
     net.publish(1)
     net.run()
-    net.want(2)
+    net.subscribe(2)
     net.run()
     net.cut(1, session)
     net.run(0.1)
@@ -172,7 +172,7 @@ def test_data_waits_for_a_set_whose_message_is_sent_again_and_again(late: float)
     net.publish(1)
     net.run()
     net.slow = late
-    net.want(2)
+    net.subscribe(2)
     net.run(0.1)
     net.send(1, b"first")
     net.send(1, b"large" * 300_000)
@@ -370,7 +370,7 @@ def test_a_control_server_comes_and_goes() -> None:
     net.join(1, 2)
     net.publish(1)
     net.run()
-    net.want(2)
+    net.subscribe(2)
     net.run()
     assert [row.source for row in net.relays[1].tables.subscribe_rows()] == [2]
     net.dial_for_ever(1, 9)
@@ -515,7 +515,7 @@ def test_a_peer_is_not_avoided_any_more_when_the_connection_that_was_to_end_has_
     net.dial_for_ever(3, 1, 2)
     net.publish(1)
     net.run()
-    net.want(2)
+    net.subscribe(2)
     net.run()
     relay = net.relays[1]
     control, data = relay.links.of(NodeId(2))

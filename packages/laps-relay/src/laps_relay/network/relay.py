@@ -478,8 +478,8 @@ class NetworkRelay:
         if link is None:
             return
         link.srtt_us, link.loss, link.congested = srtt_us, loss, congested
-        if link.guest is not None:
-            link.guest.measured(now, srtt_us)
+        if link.foreign_peer is not None:
+            link.foreign_peer.measured(now, srtt_us)
         elif link.node is not None:
             self.prober.measured(session, srtt_us)
             self.adjacency.adjoin(now, link.node)
@@ -508,8 +508,8 @@ class NetworkRelay:
         link = self.links.get(session)
         if link is not None and link.early is not None:
             link.early.forget(stream_id)
-        if link is not None and link.guest is not None:
-            link.guest.stream_reset(now, stream_id, code)
+        if link is not None and link.foreign_peer is not None:
+            link.foreign_peer.stream_reset(now, stream_id, code)
         else:
             self.plane.stream_reset(now, session, stream_id, code)
 
@@ -529,8 +529,8 @@ class NetworkRelay:
     ) -> None:
         """An outgoing data stream was dropped by the egress, or stopped by the peer."""
         link = self.links.get(session)
-        if link is not None and link.guest is not None:
-            link.guest.out_stream_gone(now, stream, lost, stopped=stopped)
+        if link is not None and link.foreign_peer is not None:
+            link.foreign_peer.out_stream_gone(now, stream, lost, stopped=stopped)
         else:
             self.plane.out_stream_gone(now, session, stream, lost, stopped=stopped)
 
@@ -544,8 +544,8 @@ class NetworkRelay:
                 link.egress.stop_sending(stream_id, StreamCode.OVERLOADED)
         elif early is not None and early.refused(stream_id):
             pass
-        elif link.guest is not None:
-            link.guest.stream_data(now, stream_id, data, fin)
+        elif link.foreign_peer is not None:
+            link.foreign_peer.stream_data(now, stream_id, data, fin)
         elif link.receives:
             self.plane.stream_data(now, link.session, stream_id, data, fin)
         else:
@@ -553,8 +553,8 @@ class NetworkRelay:
 
     def _datagram(self, now: float, link: Link, data: bytes) -> None:
         """An object; raises like :meth:`_data`. One that comes too early is lost, as some are."""
-        if link.guest is not None:
-            link.guest.datagram(now, data)
+        if link.foreign_peer is not None:
+            link.foreign_peer.datagram(now, data)
         elif link.receives:
             self.plane.datagram(now, link.session, data)
         elif link.up:
@@ -609,7 +609,7 @@ class NetworkRelay:
         self.subscriptions.withdraw(now, kind, name)
         self._settle(now)
 
-    def want(self, now: float, name: FullTrackName, data: SubscribeData = NO_DATA) -> None:
+    def subscribe(self, now: float, name: FullTrackName, data: SubscribeData = NO_DATA) -> None:
         """Our clients want a track; what becomes of it is told with ``answered``."""
         key = self.key(name)
         lapsed = self.subscriptions.has_lapsed(key)
@@ -627,17 +627,17 @@ class NetworkRelay:
             )
         self._settle(now)
 
-    def unwant(self, now: float, name: FullTrackName) -> None:
+    def unsubscribe(self, now: float, name: FullTrackName) -> None:
         """They do not any more."""
         self.subscriptions.unsubscribe(now, name)
         self._settle(now)
 
-    def pulled(self, now: float, key: int, data: SubscribeData = NO_DATA) -> None:
+    def publisher_accepted(self, now: float, key: int, data: SubscribeData = NO_DATA) -> None:
         """A publisher here accepted what was pulled."""
         self.subscriptions.publisher_accepted(now, key, data)
         self._settle(now)
 
-    def pull_refused(
+    def publisher_refused(
         self,
         now: float,
         key: int,
@@ -649,7 +649,7 @@ class NetworkRelay:
         self.subscriptions.publisher_refused(now, key, code, reason, data)
         self._settle(now)
 
-    def pull_ended(self, now: float, key: int, reason: str) -> None:
+    def publisher_ended(self, now: float, key: int, reason: str) -> None:
         """It ended what it had accepted."""
         self.subscriptions.publisher_ended(now, key, reason)
         self._settle(now)
@@ -1054,8 +1054,8 @@ class NetworkRelay:
             )
         )
         if self._guests is not None:
-            link.guest = self._guests(now, link, up, ForeignPeerWire(self.peers, session))
-        if link.guest is not None:
+            link.foreign_peer = self._guests(now, link, up, ForeignPeerWire(self.peers, session))
+        if link.foreign_peer is not None:
             link.node = node
             return
         if up.node.node.relay_type is RelayType.STUB:
@@ -1113,8 +1113,8 @@ class NetworkRelay:
         )
         if link is None:
             return
-        if link.guest is not None:
-            link.guest.closed(now)
+        if link.foreign_peer is not None:
+            link.foreign_peer.closed(now)
             return
         if link.node is None:
             return
@@ -1155,8 +1155,8 @@ class NetworkRelay:
         if link is None or link.node is None:
             return
         try:
-            if link.guest is not None:
-                link.guest.event(now, event)
+            if link.foreign_peer is not None:
+                link.foreign_peer.event(now, event)
             elif isinstance(event, PROBES):
                 self._probe_received(now, session, event)
             else:

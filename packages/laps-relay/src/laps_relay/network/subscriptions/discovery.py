@@ -60,7 +60,7 @@ class Discovery:
             first = not holders
             holders[entry.source] = None
             if first and self.clients is not None:
-                self.clients.discovered(now, entry)
+                self.clients.announce_added(now, entry)
         if old is not None and old != new:
             kind, source = change.identity[1], change.identity[0]
             holders = self._names[kind, old]
@@ -68,7 +68,7 @@ class Discovery:
             if not holders:
                 del self._names[kind, old]
                 if self.clients is not None:
-                    self.clients.vanished(now, kind, old)
+                    self.clients.announce_removed(now, kind, old)
 
     def _name_of(self, entry: AnnounceInfo | None) -> FullTrackName | None:
         """The name of an announce, if it has one and it is true."""
