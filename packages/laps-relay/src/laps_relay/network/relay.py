@@ -487,8 +487,8 @@ class NetworkRelay:
         if link is None:
             return
         link.srtt_us, link.loss, link.congested = srtt_us, loss, congested
-        if link.guest is not None:
-            link.guest.measured(now, srtt_us)
+        if link.foreign_peer is not None:
+            link.foreign_peer.measured(now, srtt_us)
         elif link.node is not None:
             self.prober.measured(session, srtt_us)
             self.adjacency.adjoin(now, link.node)
@@ -517,8 +517,8 @@ class NetworkRelay:
         link = self.links.get(session)
         if link is not None and link.early is not None:
             link.early.forget(stream_id)
-        if link is not None and link.guest is not None:
-            link.guest.stream_reset(now, stream_id, code)
+        if link is not None and link.foreign_peer is not None:
+            link.foreign_peer.stream_reset(now, stream_id, code)
         else:
             self.plane.stream_reset(now, session, stream_id, code)
 
@@ -541,8 +541,8 @@ class NetworkRelay:
         ``lost`` bytes of it were not sent.
         """
         link = self.links.get(session)
-        if link is not None and link.guest is not None:
-            link.guest.out_stream_gone(now, stream, lost, stopped=stopped)
+        if link is not None and link.foreign_peer is not None:
+            link.foreign_peer.out_stream_gone(now, stream, lost, stopped=stopped)
         else:
             self.plane.out_stream_gone(now, session, stream, lost, stopped=stopped)
 
@@ -559,8 +559,8 @@ class NetworkRelay:
                 link.egress.stop_sending(stream_id, StreamCode.OVERLOADED)
         elif early is not None and early.refused(stream_id):
             pass
-        elif link.guest is not None:
-            link.guest.stream_data(now, stream_id, data, fin)
+        elif link.foreign_peer is not None:
+            link.foreign_peer.stream_data(now, stream_id, data, fin)
         elif link.receives:
             self.plane.stream_data(now, link.session, stream_id, data, fin)
         else:
@@ -568,8 +568,8 @@ class NetworkRelay:
 
     def _datagram(self, now: float, link: Link, data: bytes) -> None:
         """Forward a datagram; drop it before the handshake is over. Raises like :meth:`_data`."""
-        if link.guest is not None:
-            link.guest.datagram(now, data)
+        if link.foreign_peer is not None:
+            link.foreign_peer.datagram(now, data)
         elif link.receives:
             self.plane.datagram(now, link.session, data)
         elif link.up:
@@ -1079,8 +1079,8 @@ class NetworkRelay:
             )
         )
         if self._guests is not None:
-            link.guest = self._guests(now, link, up, ForeignPeerWire(self.peers, session))
-        if link.guest is not None:
+            link.foreign_peer = self._guests(now, link, up, ForeignPeerWire(self.peers, session))
+        if link.foreign_peer is not None:
             link.node = node
             return
         if up.node.node.relay_type is RelayType.STUB:
@@ -1138,8 +1138,8 @@ class NetworkRelay:
         )
         if link is None:
             return
-        if link.guest is not None:
-            link.guest.closed(now)
+        if link.foreign_peer is not None:
+            link.foreign_peer.closed(now)
             return
         if link.node is None:
             return
@@ -1180,8 +1180,8 @@ class NetworkRelay:
         if link is None or link.node is None:
             return
         try:
-            if link.guest is not None:
-                link.guest.event(now, event)
+            if link.foreign_peer is not None:
+                link.foreign_peer.event(now, event)
             elif isinstance(event, PROBES):
                 self._probe_received(now, session, event)
             else:

@@ -1,7 +1,7 @@
 """Who may do what: what the control plane asks before it does anything for a session.
 
 The control plane knows requests and names, and no keys; whoever answers knows tokens and keys, and
-no tables. The forwarding plane asks nobody: it does what it was told.
+no tables. The forwarding plane does as it is programmed, and asks nobody.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the relay tells its shell, for logs and telemetry: the output of ``poll_events``.
+"""What EdgeRelay reports: events for logs and telemetry, and rows for the admin.
 
-Every event is frozen, names sessions by the shell's numbers and tracks by their names, and holds no
-token and no byte of an object.
+``poll_events`` returns the events. Each is frozen, names sessions by their numbers and tracks by
+their names, and holds no token and no byte of an object. Rows do not change when the tables do.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class FetchServed:
     session: int
     track: FullTrackName
     complete: bool
-    """False if parts of the range are not known and were told as such."""
+    """False if parts of the range are not known; the answer says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

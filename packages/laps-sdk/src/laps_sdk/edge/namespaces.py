@@ -67,7 +67,7 @@ class Namespaces:
         state.events.append(NamespaceAdded(session=client.id, namespace=namespace))
         for watch in state.watches.covering(namespace):
             self._announce(watch, namespace)
-        # Tracks that are wanted already may come from here too (moq-transport-16, 8.5).
+        # Tracks that have receivers may come from here too (moq-transport-16, 8.5).
         for track in list(self._tracks.tree.under(namespace)):
             if track.receivers:
                 track.refused.discard(client.id)
@@ -86,7 +86,7 @@ class Namespaces:
                 del watch.sent[namespace]
                 wire = watch.client.wire
                 state.command(
-                    watch.client, wire.namespace_done, watch.request_id, _suffix(watch, namespace)
+                    watch.client, wire.namespace_done, watch.request_id, watch.suffix(namespace)
                 )
 
     def revoke(self, now: float, offer: Offer, code: int, reason: str) -> None:
@@ -171,11 +171,11 @@ class Namespaces:
     def _too_large(self, prefix: Namespace, *, namespaces: bool, tracks: bool) -> bool:
         state = self._state
         limit = state.settings.max_enumerated
-        for wanted, found in (
+        for asked, found in (
             (namespaces, state.offers.under(prefix)),
             (tracks, self._tracks.tree.under(prefix)),
         ):
-            if wanted and sum(1 for _, _ in zip(range(limit + 1), found, strict=False)) > limit:
+            if asked and sum(1 for _, _ in zip(range(limit + 1), found, strict=False)) > limit:
                 return True
         return False
 
@@ -195,7 +195,7 @@ class Namespaces:
             return
         wire = watch.client.wire
         if self._state.command(
-            watch.client, wire.namespace, watch.request_id, _suffix(watch, namespace)
+            watch.client, wire.namespace, watch.request_id, watch.suffix(namespace)
         ):
             watch.sent[namespace] = None
 
@@ -251,7 +251,3 @@ class Namespaces:
             watch.ranking = Ranking(watch.ranking.size, state.settings.top_n_margin)
             self._subscriptions.rerank(before)
         self._catch_up(now, watch)
-
-
-def _suffix(watch: Watch, namespace: Namespace) -> Namespace:
-    return Namespace(namespace.fields[len(watch.prefix.fields) :])

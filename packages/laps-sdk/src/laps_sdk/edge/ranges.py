@@ -43,23 +43,23 @@ def after(location: Location | None) -> Location:
     return Location(location.group, location.object + 1)
 
 
-def window_of(wanted: SubscriptionFilter | None, largest: Location | None) -> Window | None:
+def window_of(filter_: SubscriptionFilter | None, largest: Location | None) -> Window | None:
     """Resolve a filter to locations; None if its last group is over already.
 
     A subscription without a filter begins with the next object.
     """
-    if wanted is None:
+    if filter_ is None:
         return Window(None, None)
-    match wanted.type:
+    match filter_.type:
         case FilterType.LARGEST_OBJECT:
             return Window(after(largest), None)
         case FilterType.NEXT_GROUP_START:
             return Window(Location(0 if largest is None else largest.group + 1, 0), None)
         case _:
-            end = wanted.end_group
+            end = filter_.end_group
             if end is not None and largest is not None and end < largest.group:
                 return None
-            return Window(wanted.start, end)
+            return Window(filter_.start, end)
 
 
 class Span(NamedTuple):

@@ -62,10 +62,10 @@ class Stage(Enum):
     """The state of a source or receiver."""
 
     PENDING = "pending"
-    """Asked for and not answered; a request of ours may even wait to be sent."""
+    """The request has no answer yet; one of the relay may even wait to be sent."""
     ESTABLISHED = "established"
     DONE = "done"
-    """The publisher said PUBLISH_DONE; its last streams may still arrive."""
+    """The publisher sent PUBLISH_DONE; its last streams may still arrive."""
 
 
 class Load(Enum):
@@ -188,20 +188,20 @@ class Client:
     info: SessionInfo
     opened: float
     tokens: tuple[AuthToken, ...] = ()
-    """What its SETUP carried."""
+    """The tokens in its SETUP."""
     ready: bool = False
     closed: bool = False
     """Its session is over, though its connection may not be yet."""
     leaving: bool = False
     """It sent GOAWAY: no new requests to it."""
     drained: bool = False
-    """We sent GOAWAY."""
+    """The relay sent GOAWAY."""
     stays: bool = False
-    """We sent GOAWAY, and took back that it must leave."""
+    """The relay sent GOAWAY, and then let the session stay."""
     top_n: int | None = None
-    """What its SETUP said about Top-N."""
+    """The Top-N option of its SETUP."""
     path: str = ""
-    """The path that its SETUP said, over raw QUIC."""
+    """The path in its SETUP, over raw QUIC."""
     grant: Grant | None = None
     requests: dict[int, Record] = field(default_factory=dict)
     feeds: dict[Source, None] = field(default_factory=dict)
@@ -255,7 +255,7 @@ class Track:
     properties_draft: Draft = Draft.D18
     facts: TrackProperties = field(default_factory=TrackProperties)
     hint: Location | None = None
-    """The largest location that a publisher told."""
+    """The largest location in SUBSCRIBE_OK or PUBLISH of a publisher."""
     final: Location | None = None
     """Where the track ends, once that is known."""
     finish_by: float = 0.0
@@ -415,11 +415,16 @@ class Watch:
     ranking: Ranking | None = None
     """For Top-N."""
     sent: dict[Namespace, None] = field(default_factory=dict)
+    """The namespaces that NAMESPACE was sent for."""
     blocked: dict[FullTrackName, None] = field(default_factory=dict)
-    """Tracks of which PUBLISH_BLOCKED was said: they are not published any more."""
+    """Tracks that PUBLISH_BLOCKED was sent for: no PUBLISH follows."""
     declined: set[int] = field(default_factory=set)
-    """Tracks that the session gave up: they do not come again, unless they are published anew."""
+    """Tracks that the session gave up: offered again only after a new PUBLISH."""
     grant: Grant | None = None
+
+    def suffix(self, namespace: Namespace) -> Namespace:
+        """Return the fields of a namespace behind the prefix."""
+        return Namespace(namespace.fields[len(self.prefix.fields) :])
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

@@ -1,16 +1,16 @@
-"""The Edge relay's control plane: events, notices and timers in; commands and programming out.
+"""The control plane of an Edge: events, notices and timers in; commands and programming out.
 
 ::
 
-    shell                         EdgeRelay
-    add_session ---------------->  Context: sessions, tracks, namespaces, prefixes
-    handle_session_event ------->  Grants: may it?  then  Sources, Receivers, Spaces, Fetches
-    handle_notices ------------->      |                     |
-    handle_timeout ------------->      v                     v
-    poll_dirty  <---------------   wire sessions         ForwardingPlane
+    server                        EdgeRelay
+    add_session ---------------->  State: sessions, namespaces, prefixes, timers
+    handle_session_event ------->  Admission: allowed?  then  Subscriptions, Namespaces, Tracks
+    handle_notices ------------->                                 |               |
+    handle_timeout ------------->                                 v               v
+    poll_dirty  <---------------                            wire sessions   ForwardingPlane
 
-It reads no clock and does no I/O: ``now`` is given, commands go to the sans-IO sessions, and the
-shell carries out what those have to send (``poll_dirty``).
+EdgeRelay reads no clock and does no I/O: ``now`` is an argument, and commands go to the sans-IO
+sessions. The server sends what those have to send (``poll_dirty``).
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class EdgeRelay:
         state.dirty.pop(session, None)
         for due in (Due.EXPIRY, Due.GOAWAY):
             state.timers.cancel((due, client))
-        # Receivers first: they are not told that their own tracks end.
+        # Receivers first: they get no end of tracks that the session itself fed.
         for request_id, record in list(client.requests.items()):
             if client.requests.get(request_id) is not record:
                 continue  # the end of another one was its end
@@ -189,7 +189,7 @@ class EdgeRelay:
                 self._namespaces.watch_ended(now, record)
             elif isinstance(record, FetchJob):
                 self._tracks.fetches.fetch_cancelled(now, record)
-        # Then its streams end, before those who receive them are told.
+        # Then its streams end, before PUBLISH_DONE to those who receive them.
         state.plane.remove_session(now, session)
         for record in list(client.requests.values()):
             if isinstance(record, Offer):
@@ -306,9 +306,9 @@ class EdgeRelay:
         timeout = state.settings.goaway_timeout
         if uri is None:
             uri = "" if state.draining is None else state.draining(client.id)
-        # Only draft 18 tells how long.
-        told = int(timeout * 1000) if client.draft is Draft.D18 else 0
-        if not client.drained and not state.command(client, client.wire.goaway, uri, told):
+        # Only draft 18 has the timeout in the message.
+        announced = int(timeout * 1000) if client.draft is Draft.D18 else 0
+        if not client.drained and not state.command(client, client.wire.goaway, uri, announced):
             return False
         client.drained, client.stays = True, False
         state.timers.set((Due.GOAWAY, client), now + timeout)

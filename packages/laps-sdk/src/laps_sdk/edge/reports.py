@@ -116,11 +116,11 @@ class _Player:
         """When its window began."""
         self.last: PlayerReport | None = None
         self.total: int | None = None
-        """Its sum of stalls, as last told."""
+        """Its last sum of stalls."""
         self.missed = 0
-        """Its sum of gaps, as last told."""
+        """Its last sum of gaps."""
         self.started = False
-        """Whether its start-up was told."""
+        """Whether its start-up was reported."""
         self._clear()
 
     def _clear(self) -> None:
@@ -140,7 +140,7 @@ class _Player:
         new = last is None or last.session != report.session
         if not new and _is_behind(last, report):
             return "a sequence number that does not rise"
-        # A playback that begins elsewhere brings sums that were told there.
+        # A playback that began at another relay brings sums that were reported there.
         fresh = new and not report.sequence
         total = (0 if fresh else report.stalled_ms) if new else self.total
         missed = (0 if fresh else report.gaps or 0) if new else self.missed

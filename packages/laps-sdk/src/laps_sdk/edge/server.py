@@ -5,7 +5,7 @@
     Endpoint --connection--> EdgeServer --add_session--> EdgeRelay, Plane
     Connection --events of a turn--> EdgePort --control--> EdgeRelay
                                               --data-----> Plane
-    after each turn: notices to the relay, dirty sessions settled, observers told, timer set
+    after each turn: notices to the relay, dirty sessions settled, observers called, timer set
 
 Everything happens in the loop's own thread and nothing is awaited between a chunk that arrives and
 the chunks that leave.

@@ -126,16 +126,16 @@ class Subscriptions:
         """Send our SUBSCRIBE; return False if the session does not allow it."""
         state, track, client = self._state, source.track, source.client
         if track.sources.get(client.id) is not source:
-            return True  # blocked for long, and not wanted any more
+            return True  # blocked for long, and removed meanwhile
         source.forward = forwards(source)
         source.filter = filter_of(source)
-        wishes = [
+        groups = [
             receiver.new_group for receiver in source.receivers if receiver.new_group is not None
         ]
         parameters = Parameters(
             forward=None if source.forward else False,
             subscription_filter=source.filter,
-            new_group_request=max(wishes, default=None),
+            new_group_request=max(groups, default=None),
         )
 
         def retry(later: float) -> None:
@@ -353,7 +353,7 @@ class Subscriptions:
         self._remove_source(now, source, reason)
         self._source_lost(now, track, status, reason, None)
         if source.client.info.upstream:
-            # It may have heard of another publisher meanwhile.
+            # The network may know another publisher by now.
             self.subscribe_to(now, track, source.client)
         self._tracks.settle(now, track)
 
@@ -548,10 +548,10 @@ class Subscriptions:
     def _publisher_left(self, now: float, track: Track) -> None:
         """Take a track whose last PUBLISH has ended out of the rankings."""
         if track.pushed:
-            # It may want the track from the others now.
+            # The former publisher may now receive the track from the others.
             self._track_published(now, track)
             return
-        self._rank(track, wanted=False)
+        self._rank(track, ranked=False)
         for watch in self._state.watches.covering(track.name.namespace):
             watch.declined.discard(track.number)
             if watch.ranking is not None:
@@ -570,7 +570,7 @@ class Subscriptions:
         elif watch.ranking is None:
             self._offer(now, track, watch)
         else:
-            self._rank(track, wanted=True)
+            self._rank(track, ranked=True)
             self._apply_ranking(now, watch, watch.ranking.update(track.number, track.rank or 0))
 
     def _withdraw(self, now: float, watch: Watch, track: Track, reason: str) -> None:
@@ -606,7 +606,7 @@ class Subscriptions:
             return
         if client.draft is Draft.D18 and watch.ranking is None:
             # It can SUBSCRIBE instead, and must not hear of the track twice (18: 6.1).
-            suffix = FullTrackName(_suffix(watch, name.namespace), name.name)
+            suffix = FullTrackName(watch.suffix(name.namespace), name.name)
             if state.command(client, client.wire.publish_blocked, watch.request_id, suffix):
                 watch.blocked[name] = None
 
@@ -697,16 +697,16 @@ class Subscriptions:
         for track in list(self._tracks.tree.under(prefix)):
             self._rank(
                 track,
-                wanted=any(
+                ranked=any(
                     watch.ranking is not None
                     for watch in state.watches.covering(track.name.namespace)
                 ),
             )
 
-    def _rank(self, track: Track, *, wanted: bool) -> None:
-        if wanted != track.ranked and track.installed:
-            track.ranked = wanted
-            self._state.plane.rank_by(track.number, RANK_PROPERTY if wanted else None)
+    def _rank(self, track: Track, *, ranked: bool) -> None:
+        if ranked != track.ranked and track.installed:
+            track.ranked = ranked
+            self._state.plane.rank_by(track.number, RANK_PROPERTY if ranked else None)
             self._tracks.update_sources(track)
 
     # Updates of receivers
@@ -894,7 +894,3 @@ def _note(receiver: Receiver, parameters: Parameters) -> None:
     for timeout in (parameters.subgroup_delivery_timeout, parameters.object_delivery_timeout):
         if timeout is not None:
             receiver.timeout = timeout
-
-
-def _suffix(watch: Watch, namespace: Namespace) -> Namespace:
-    return Namespace(namespace.fields[len(watch.prefix.fields) :])

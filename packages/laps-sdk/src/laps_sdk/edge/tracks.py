@@ -389,14 +389,14 @@ def filter_of(source: Source) -> SubscriptionFilter:
     return SubscriptionFilter(FilterType.ABSOLUTE_START, min(starts))
 
 
-def _wider(wanted: SubscriptionFilter, current: SubscriptionFilter | None) -> bool:
+def _wider(needed: SubscriptionFilter, current: SubscriptionFilter | None) -> bool:
     """Return whether a publisher needs a new filter.
 
     Largest Object is as wide as a relay needs: older objects are fetched.
     """
     if current is None or current.start is None:
         return False
-    return wanted.start is None or wanted.start < current.start
+    return needed.start is None or needed.start < current.start
 
 
 class FetchJoins:
@@ -758,7 +758,7 @@ class Fetches:
             )
         if client.wire.request_state(job.request_id) is None:
             if job.leg is not None and complete:
-                self._detach(job.leg)  # the end of its stream will be told
+                self._detach(job.leg)  # the end of its stream is still to come
             self._remove(now, job)
 
     def fetch_cancelled(self, now: float, job: FetchJob) -> None:

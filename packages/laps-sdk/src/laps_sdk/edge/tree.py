@@ -2,7 +2,7 @@
 
 ::
 
-    covering((a, b, c))   what stands at (), (a), (a, b), (a, b, c): who publishes or wants this
+    covering((a, b, c))   what stands at (), (a), (a, b), (a, b, c): who publishes or watches this
     under((a, b))         what stands at (a, b) and anywhere below: what a new prefix asks for
 
 Both take as many steps as there are fields, plus one for each value found

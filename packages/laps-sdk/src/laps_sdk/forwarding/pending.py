@@ -24,8 +24,8 @@ not newer, the way that it takes is only slow.
 
 Tracks that the relay takes itself go another way::
 
-    stream --> Opening --> alias of an intake? --> Taking --whole object--> Taker
-    datagram -----------------------------------------------whole object--'
+    stream --> Opening --> internal track? --> InternalStream --whole object--> Taker
+    datagram --------------------------------------------------whole object--'
 
 No cache, no receivers, no counters of tracks. What a session can make us remember is one object of
 limited size on each of a few streams.
@@ -41,7 +41,7 @@ from laps_sdk.forwarding.track import (
     Feed,
     Group,
     Handler,
-    Intake,
+    InternalTrack,
     Session,
     Source,
     Standby,
@@ -56,9 +56,9 @@ __all__ = [
     "MOST_STREAMS",
     "Arrival",
     "Early",
+    "InternalStream",
     "Opening",
     "Pending",
-    "Taking",
     "Waiting",
     "begin",
     "begin_taking",
@@ -130,10 +130,14 @@ class Opening:
         """Nothing was forwarded yet."""
 
 
-def begin_taking(now: float, arrival: Arrival, intake: Intake, rest: bytes, fin: bool) -> None:
+def begin_taking(
+    now: float, arrival: Arrival, intake: InternalTrack, rest: bytes, fin: bool
+) -> None:
     """Take a stream of a track that is the relay's own."""
     session, stream_id = arrival.session, arrival.stream_id
-    handler = session.streams[stream_id] = Taking(session, stream_id, arrival.parser, intake)
+    handler = session.streams[stream_id] = InternalStream(
+        session, stream_id, arrival.parser, intake
+    )
     handler.data(now, rest, fin)
 
 
@@ -176,7 +180,7 @@ class Waiting:
         self._pending.remove(self)
         begin(now, self.arrival, source, b"".join(self.chunks), self.fin)
 
-    def hand_over(self, now: float, intake: Intake) -> None:
+    def hand_over(self, now: float, intake: InternalTrack) -> None:
         """Its track is the relay's own."""
         self._pending.remove(self)
         begin_taking(now, self.arrival, intake, b"".join(self.chunks), self.fin)
@@ -441,7 +445,7 @@ MOST_STREAMS: Final = 8
 """Streams of an intake that may be under way at a time."""
 
 
-class Taking:
+class InternalStream:
     """One stream of an intake."""
 
     __slots__ = ("_intake", "_open", "_parser", "_payload", "_session", "_stream_id")
@@ -449,7 +453,9 @@ class Taking:
     track = None
     """It belongs to no track that is forwarded."""
 
-    def __init__(self, session: Session, stream_id: int, parser: RunParser, intake: Intake) -> None:
+    def __init__(
+        self, session: Session, stream_id: int, parser: RunParser, intake: InternalTrack
+    ) -> None:
         self._session = session
         self._stream_id = stream_id
         self._parser = parser

@@ -98,7 +98,7 @@ __all__ = [
     "Flow",
     "Group",
     "Handler",
-    "Intake",
+    "InternalTrack",
     "Out",
     "Owner",
     "Receiver",
@@ -497,7 +497,7 @@ class State:
         )
 
 
-class Intake:
+class InternalTrack:
     """What an alias of a session stands for, if the relay takes it."""
 
     __slots__ = ("object_bytes", "streams", "taker")
@@ -553,7 +553,7 @@ class Session:
         """Incoming data streams that are under way."""
         self.sources: dict[int, Source] = {}
         """Aliases that are known."""
-        self.intakes: dict[int, Intake] = {}
+        self.intakes: dict[int, InternalTrack] = {}
         """Aliases of tracks that the relay takes itself."""
         self.malformed: set[Track] = set()
         """Tracks that this session broke: nothing more of them is taken."""
