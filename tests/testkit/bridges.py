@@ -18,8 +18,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
+from laps_relay.cpp.directory import Directory
+from laps_relay.network.bridge import NetworkBridge
+from laps_relay.network.relay import NetworkRelay
 from laps_relay.peer_forwarding.forwarding import LOCAL, Ingress
 from laps_sdk.edge.authorization import Authorizer
 from laps_sdk.edge.events import RelayEvent
@@ -27,9 +30,7 @@ from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.settings import EdgeSettings, SessionInfo
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_sdk.forwarding.plane import Plane
-from laps_sdk.upstream.directory import Directory
 from laps_sdk.upstream.interfaces import Answer, FetchHandle, FetchRefusal
-from laps_sdk.upstream.network import NetworkBridge
 from laps_wire.hashing import KeyedHasher
 from laps_wire.moqt.data import ObjectDatagram, StreamKind, encode_datagram
 from laps_wire.moqt.keyvalue import KeyValues
@@ -366,7 +367,7 @@ class Port:
         self.bridge = NetworkBridge(
             edge.relay,
             edge.plane,
-            self,
+            cast("NetworkRelay", self),
             HASHER,
             session=NETWORK,
             clock=lambda: world.now,

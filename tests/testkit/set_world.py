@@ -135,7 +135,7 @@ class SetRelay(SetRouting):
         self.got_last: dict[int, int] = {}
         self.held: dict[tuple[int, int], list[str]] = {}
         self.assigned = 0
-        self.leads: dict[int, dict[NodeId, Unserved]] = {}
+        self.is_routed: dict[int, dict[NodeId, Unserved]] = {}
         """By key of a feed: who gets nothing, as told last."""
 
     # SetRouting
@@ -202,7 +202,7 @@ class SetRelay(SetRouting):
     def permits(self, scope: str, relays: tuple[NodeId, ...]) -> bool:
         return relays[-1] not in self.policy and (relays[0], relays[-1]) not in self.forbidden
 
-    def led(
+    def report_routing(
         self,
         now: float,
         key: int,
@@ -211,7 +211,7 @@ class SetRelay(SetRouting):
         unserved: Mapping[NodeId, Unserved],
     ) -> None:
         assert unserved.keys() <= wanted
-        self.leads[key] = dict(unserved)
+        self.is_routed[key] = dict(unserved)
 
     def session_to(self, node: NodeId, key: int, used: Container[int] = ()) -> int | None:
         found = self.world.between(self.node, node)

@@ -293,7 +293,7 @@ class NoTrack(OpenPolicy):
 
     __slots__ = ()
 
-    def want(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
+    def local_subscribe(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
         return Refusal("track", f"not at {local.node_id}") if name == TRACK else None
 
 

@@ -68,8 +68,8 @@ def test_a_publisher_that_comes_back_has_another_feed_and_nothing_is_left_of_the
     net.run()
     relay, first = net.relays[1], net.feed(1)
     # It ends, and is asked for again before anything else happens.
-    relay.interests.pull_ended(net.now, key_of(TRACK), "a pause")
-    relay.interests.set_policy(net.now, relay.policy)
+    relay.subscriptions.publisher_ended(net.now, key_of(TRACK), "a pause")
+    relay.subscriptions.set_policy(net.now, relay.policy)
     net.run()
     second = cast("PlaneFeed", net.feed(1))
     assert second is not first
@@ -121,7 +121,7 @@ class Narrow(OpenPolicy):
 
     __slots__ = ()
 
-    def want(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
+    def local_subscribe(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
         return Refusal("tracks", "not here") if name == OTHER else None
 
 

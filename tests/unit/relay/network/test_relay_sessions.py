@@ -289,9 +289,11 @@ def test_what_others_said_of_a_node_is_worth_less_than_its_key() -> None:
     assert net.way(1, 3) == (3,)
 
 
-def test_stubs_are_for_guests() -> None:
-    net = pair(right=RelayType.STUB)
-    net.join(2, 1)
+def test_a_relay_that_takes_no_foreign_peers_refuses_a_stub() -> None:
+    net = RelayNet()
+    net.add(1)
+    net.add(0, RelayType.STUB)
+    net.join(0, 1)
     net.run()
     assert [event.code for event in net.told(1, PeerGone)] == [CloseCode.MODE_REFUSED]
 

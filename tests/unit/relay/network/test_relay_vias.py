@@ -8,7 +8,7 @@ import pytest
 
 from laps_relay.network.nodes.selection import ORDERS
 from laps_relay.network.settings import NO_PLAN, Plan
-from laps_relay.network.steering.dial_wishes import WishBook
+from laps_relay.network.steering.peering_demand import PeeringDemand
 from laps_relay.policy import OPEN_POLICY, OpenPolicy
 from laps_sdk.peering.events import Refusal
 from laps_sdk.peering.reports import Dialled
@@ -171,18 +171,18 @@ def test_transit_by_another_way_than_the_best_leaves_who_drains() -> None:
 def test_wishes_are_looked_for_only_when_something_has_changed() -> None:
     net = crowded()
     steering = net.relays[1].steering
-    assert not steering.wishes_due(net.now)
+    assert not steering.demand_due(net.now)
     net.publish(2, FullTrackName.parse("example-room--other"))
     net.run()
     asked: list[float] = []
-    look = WishBook.nodes
+    look = PeeringDemand.nodes
 
-    def counted(book: WishBook, now: float) -> list[NodeId]:
+    def counted(book: PeeringDemand, now: float) -> list[NodeId]:
         asked.append(now)
         return look(book, now)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(WishBook, "nodes", counted)
+        patch.setattr(PeeringDemand, "nodes", counted)
         net.publish(2, FullTrackName.parse("example-room--another"))
         net.run()
         assert asked == []

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from laps_relay.telemetry.clients import Reports, cache_stat, player_report
 from laps_sdk.edge.reports import PlayerWindow
-from laps_sdk.forwarding.cache_figures import CacheFigures
-from laps_sdk.forwarding.clients import ClientTraffic
+from laps_sdk.forwarding.cache import CacheFigures
+from laps_sdk.forwarding.traffic import ClientTraffic
 from laps_sdk.quic.base import ConnectionStats
 from laps_wire.reports import Playback
 from laps_wire.telemetry import AGE_BOUNDS_MS, ClientReport

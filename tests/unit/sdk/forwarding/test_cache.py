@@ -6,12 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_sdk.forwarding.cache import SEGMENT_BYTES, Cache
-from laps_sdk.forwarding.group import Group
-from laps_sdk.forwarding.interfaces import CacheLimits
-from laps_sdk.forwarding.limits import PlaneLimits
-from laps_sdk.forwarding.segment import Segment
-from laps_sdk.forwarding.track import Track
+from laps_sdk.forwarding.cache import SEGMENT_BYTES, Cache, Segment
+from laps_sdk.forwarding.interfaces import CacheLimits, PlaneLimits
+from laps_sdk.forwarding.track import Group, Track
 from laps_wire.moqt.data import ObjectHeader, SubgroupHeader
 from testkit.plane import D16, NAME, Net, bodies, subgroup
 

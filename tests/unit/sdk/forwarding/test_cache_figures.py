@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from laps_sdk.forwarding.cache_figures import Ages, CacheFigures
+from laps_sdk.forwarding.cache import Ages, CacheFigures
 from laps_wire.telemetry import AGE_BOUNDS_MS
 
 

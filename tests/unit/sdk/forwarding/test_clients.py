@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from laps_sdk.forwarding.clients import ClientTraffic, Service
+from laps_sdk.forwarding.traffic import ClientTraffic, Service
 from laps_wire.moqt.data.datagram import ObjectDatagram
 from laps_wire.names import FullTrackName, Namespace
 from testkit.plane import D16, NAME, Net, bodies, subgroup

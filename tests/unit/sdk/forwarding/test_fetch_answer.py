@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from laps_sdk.forwarding.interfaces import FetchEnded, FetchOutcome, FetchRange, Subscription
-from laps_sdk.forwarding.limits import PlaneLimits
+from laps_sdk.forwarding.interfaces import (
+    FetchEnded,
+    FetchOutcome,
+    FetchRange,
+    PlaneLimits,
+    Subscription,
+)
 from laps_wire.moqt.codepoints import GroupOrder
 from laps_wire.moqt.data import MoqObject, ObjectDatagram, RangeEnd, RangeKind, encode_extensions
 from laps_wire.moqt.keyvalue import KeyValue

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_sdk.forwarding.fetch_plan import LAST_OBJECT, is_covered, items, plan
+from laps_sdk.forwarding.fetches import LAST_OBJECT, is_covered, items, plan
 from laps_sdk.forwarding.interfaces import FetchRange
 from laps_wire.moqt.codepoints import GroupOrder
 from laps_wire.moqt.data import ObjectDatagram, ObjectStatus, RangeEnd, RangeKind

@@ -6,10 +6,10 @@ from laps_sdk.forwarding.interfaces import (
     FetchEnded,
     FetchOutcome,
     FetchRange,
+    PlaneLimits,
     Subscription,
     UpstreamEnded,
 )
-from laps_sdk.forwarding.limits import PlaneLimits
 from laps_wire.moqt.data import StreamKind
 from laps_wire.moqt.structures import Location
 from testkit.plane import D16, Net, bodies, subgroup

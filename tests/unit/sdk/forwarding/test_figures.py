@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from laps_sdk.forwarding.figures import PlaneFigures
 from laps_sdk.forwarding.interfaces import CacheLimits, Subscription
 from laps_sdk.forwarding.plane import Plane
 from testkit.plane import D16, NAME, Net, bodies, subgroup
 
 
 def test_a_plane_has_figures() -> None:
-    figures: PlaneFigures = Plane()
+    figures = Plane()
     assert set(figures.counters()) == {0}
     assert figures.subscription_counters(Subscription(1, 2)) is None
     assert figures.take_traffic() == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laps_sdk.forwarding.flow import Flow
+from laps_sdk.forwarding.track import Flow
 from testkit.plane import D16, Net, bodies, subgroup
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from laps_sdk.forwarding.group import Group
-from laps_sdk.forwarding.limits import PlaneLimits
-from laps_sdk.forwarding.track import Track
+from laps_sdk.forwarding.interfaces import PlaneLimits
+from laps_sdk.forwarding.track import Group, Track
 from laps_wire.moqt.data import MalformedTrackError
 from testkit.plane import NAME, Net
 

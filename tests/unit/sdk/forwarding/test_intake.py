@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_sdk.forwarding.intake import MOST_STREAMS
 from laps_sdk.forwarding.interfaces import SessionFault
+from laps_sdk.forwarding.pending import MOST_STREAMS
 from laps_wire.moqt.data import ObjectDatagram, ObjectStatus, encode_datagram
 from laps_wire.moqt.versions import Draft
 from testkit.plane import D16, D18, NAME, Net, bodies, subgroup

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from laps_sdk.forwarding.limits import PlaneCounters, PlaneLimits
+from laps_sdk.forwarding.interfaces import PlaneCounters, PlaneLimits
 
 
 def test_everything_is_bounded() -> None:

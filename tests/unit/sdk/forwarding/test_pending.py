@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laps_sdk.forwarding.interfaces import SessionFault
-from laps_sdk.forwarding.limits import PlaneLimits
+from laps_sdk.forwarding.interfaces import PlaneLimits, SessionFault
 from laps_wire.moqt.data import ObjectDatagram, SubgroupHeader, encode_subgroup_header
 from laps_wire.moqt.versions import Draft
 from testkit.plane import D16, D18, Net, bodies, subgroup
@@ -14,7 +13,7 @@ DRAFTS = pytest.mark.parametrize("draft", [D16, D18])
 
 
 def waiting_bytes(net: Net, session: int) -> int:
-    return net.plane._sessions[session].pending.size
+    return net.plane._pending[session].size
 
 
 @DRAFTS

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laps_sdk.forwarding.coding import Mark
-from laps_sdk.forwarding.runs import Run, run_from, without
-from laps_sdk.forwarding.scan import RunParser
+from laps_sdk.forwarding.scan import Run, RunParser, run_from, without
 from laps_wire.moqt.data import SubgroupHeader
 from laps_wire.moqt.versions import Draft
 from testkit.plane import D16, D18, bodies, subgroup

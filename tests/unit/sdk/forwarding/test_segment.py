@@ -5,12 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from laps_sdk.forwarding.cache import CHUNK_COST, SEGMENT_COST, Segment
 from laps_sdk.forwarding.coding import Mark
-from laps_sdk.forwarding.group import Group
-from laps_sdk.forwarding.limits import PlaneLimits
+from laps_sdk.forwarding.interfaces import PlaneLimits
 from laps_sdk.forwarding.scan import RunParser
-from laps_sdk.forwarding.segment import CHUNK_COST, SEGMENT_COST, Segment
-from laps_sdk.forwarding.track import Track
+from laps_sdk.forwarding.track import Group, Track
 from laps_wire.moqt.data import ObjectHeader, ObjectStatus, SubgroupHeader
 from testkit.plane import D16, NAME, bodies, cut, subgroup
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from laps_sdk.forwarding.interfaces import CacheLimits, Subscription
-from laps_sdk.forwarding.limits import PlaneLimits
-from laps_sdk.forwarding.state import Source, State
-from laps_sdk.forwarding.track import Track
+from laps_sdk.forwarding.interfaces import CacheLimits, PlaneLimits, Subscription
+from laps_sdk.forwarding.track import Source, State, Track
 from testkit.plane import D16, NAME, Net, bodies, subgroup
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laps_sdk.forwarding.interfaces import Notice, RankChanged, TrackEnded
-from laps_sdk.forwarding.limits import PlaneLimits
+from laps_sdk.forwarding.interfaces import Notice, PlaneLimits, RankChanged, TrackEnded
 from laps_sdk.forwarding.track import Track
 from laps_sdk.forwarding.traffic import LinkTraffic, TrackTraffic
 from laps_wire.moqt.data import MalformedTrackError, ObjectHeader, ObjectStatus, encode_extensions

@@ -33,7 +33,7 @@ _REFUSED: Final = 1
 _KEY: Final = bytes(16)
 """Names are hashed and compared within this program only: the network's key is not needed."""
 
-app = typer.Typer(help="Check a policy file, and ask it why.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 PolicyFile = Annotated[
     Path | None,

@@ -24,13 +24,13 @@ from typing import Final
 from laps_relay.cpp.cpp_data import CppFeed, CppStreams
 from laps_relay.cpp.cpp_link import CppLimits, CppLink, CppWire
 from laps_relay.cpp.cpp_words import CITY, CPP_DRAFT
+from laps_relay.cpp.directory import Directory
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.forwarding.interfaces import Egress, ForwardingPlane, OutStream
 from laps_sdk.timers import Timers
-from laps_sdk.upstream.client import EdgeClient
-from laps_sdk.upstream.directory import Directory
 from laps_sdk.upstream.interfaces import Answer
 from laps_sdk.upstream.sink import PlaneSink
+from laps_sdk.upstream.upstream import Upstream
 from laps_wire.moqt.setup import NO_OPTIONS, SetupOptions
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
@@ -121,7 +121,7 @@ class CppPeer:
         self._link = CppLink(self, wire, source=node().node_id, ours=ours, limits=limits)
         sink = PlaneSink(plane, session, CPP_DRAFT)
         self._streams = CppStreams(egress, sink, count(1), self._link.takes)
-        self.client = EdgeClient(
+        self.client = Upstream(
             relay,
             session,
             self,
@@ -220,14 +220,14 @@ class CppPeer:
 
     def announced(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
         """Its network publishes this."""
-        self.client.offer(now, kind, name)
+        self.client.publish(now, kind, name)
         for key in [key for key in self._ended if self._link.offers(self._wanted[key][0])]:
             del self._ended[key]
             self._accept(now, key)
 
     def retracted(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
         """It does not any more."""
-        self.client.withdraw(now, kind, name)
+        self.client.unpublish(now, kind, name)
         for key, (wanted, _) in list(self._wanted.items()):
             if key not in self._ended and not self._link.offers(wanted):
                 self._ended[key] = None
@@ -246,7 +246,7 @@ class CppPeer:
             del self._served[key]
             self._refused.pop(key, None)
             self._timers.cancel(key)
-            self.client.release(now, key)
+            self.client.unsubscribe_at_edge(now, key)
             self._wire.withdraw_sns(now, served.sns_id)
         elif targets != served.targets:
             served.targets = targets
@@ -261,18 +261,22 @@ class CppPeer:
         served = self._served[key]
         self._refused.pop(key, None)
         name, data = self._link.taken(key)
-        self.client.pull(now, key, name, data, CppFeed(self._egress, key, served.sns_id))
+        self.client.subscribe_at_edge(
+            now, key, name, data, CppFeed(self._egress, key, served.sns_id)
+        )
 
-    # EdgeClientHost
+    # UpstreamOwner
 
-    def wanted(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
+    def edge_subscribed(
+        self, now: float, key: int, name: FullTrackName, data: SubscribeData
+    ) -> None:
         """The Edge wants a track that its network announced. Nobody there ever says no."""
         self._wanted[key] = (name, data)
         self._dirty[key] = None
         self._ended.pop(key, None)
         self._accept(now, key)
 
-    def unwanted(self, now: float, key: int, name: FullTrackName) -> None:  # noqa: ARG002
+    def edge_unsubscribed(self, now: float, key: int, name: FullTrackName) -> None:  # noqa: ARG002
         """It does not any more."""
         del self._wanted[key]
         self._dirty[key] = None
@@ -284,7 +288,9 @@ class CppPeer:
     def _answer(
         self, now: float, key: int, answer: Answer, code: SubscribeCode, reason: str
     ) -> None:
-        self.client.answered(now, key, answer, code=code, reason=reason, data=SubscribeData())
+        self.client.subscribe_answered(
+            now, key, answer, code=code, reason=reason, data=SubscribeData()
+        )
 
     def _flush(self, now: float) -> bool:
         """Tell what the Edge wants by now, and what not; whether there was anything.
@@ -302,11 +308,11 @@ class CppPeer:
                 self._link.want(now, key, *wanted)
         return bool(dirty)
 
-    def pulled(self, now: float, key: int, data: SubscribeData) -> None:  # noqa: ARG002
+    def edge_accepted(self, now: float, key: int, data: SubscribeData) -> None:  # noqa: ARG002
         """The Edge serves what its network wants."""
         self._served[key].retry = RETRY
 
-    def pull_refused(
+    def edge_refused(
         self,
         now: float,
         key: int,
@@ -321,9 +327,9 @@ class CppPeer:
             self._timers.set(key, now + served.retry)
             served.retry = min(2 * served.retry, _MOST_RETRY)
 
-    def pull_ended(self, now: float, key: int, reason: str) -> None:
+    def edge_ended(self, now: float, key: int, reason: str) -> None:
         """The Edge serves it no longer."""
-        self.pull_refused(now, key, SubscribeCode.ENDED, reason, SubscribeData())
+        self.edge_refused(now, key, SubscribeCode.ENDED, reason, SubscribeData())
 
     def edge_closed(self, now: float, code: int, reason: str) -> None:  # noqa: ARG002
         """The Edge does not want its network: neither do we."""

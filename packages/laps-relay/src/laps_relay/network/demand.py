@@ -86,17 +86,17 @@ class ConnectionDemand:
     def update(self, now: float) -> None:
         """Give the dialler what steering asks for, and end what nobody needs."""
         wanted, servers = self._wanted, self._servers.known
-        if self._settings.dynamic_peering and self._steering.wishes_due(now):
+        if self._settings.dynamic_peering and self._steering.demand_due(now):
             wanted = {
                 node: known.contacts
-                for node in self._steering.wishes(now)
+                for node in self._steering.demanded_peers(now)
                 if (known := self._node(node)) is not None
             }
         others = wanted is not self._wanted and wanted != self._wanted
         dialler = self._dialler
         if others or servers != self._dialled_servers:
             self._wanted, self._dialled_servers = wanted, dict(servers)
-            dialler.set_wishes(now, wanted, servers)
+            dialler.set_demands(now, wanted, servers)
         if dialler.has_unwanted:
             for session in dialler.poll_unwanted():
                 self._release(now, session)

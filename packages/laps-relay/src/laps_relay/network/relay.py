@@ -57,8 +57,8 @@ from laps_relay.network.sets.set_routing import SetRouting
 from laps_relay.network.sets.sets import Sets
 from laps_relay.network.settings import NetworkSettings, Plan
 from laps_relay.network.steering.steering import Steering
-from laps_relay.network.subscriptions.interests import Interests
 from laps_relay.network.subscriptions.responses import ResponseLoopFilter
+from laps_relay.network.subscriptions.subscriptions import Subscriptions
 from laps_relay.network.tables import RelayTables
 from laps_relay.network.timers import Due, RelayTimers
 from laps_relay.peer_forwarding.forwarding import LOCAL, HoldData, SetIdle
@@ -166,16 +166,16 @@ class NetworkRelay:
         "_guests",
         "_hasher",
         "_local",
+        "_loop_filter",
         "_news",
-        "_passed",
+        "_paths",
         "_policy",
-        "_recent",
+        "_replay",
         "_routes",
         "_settings",
         "_settling",
         "_timers",
         "_violations",
-        "_ways",
         "adjacency",
         "advertisements",
         "announces",
@@ -185,7 +185,6 @@ class NetworkRelay:
         "exports",
         "feeds",
         "fetches",
-        "interests",
         "links",
         "nib",
         "own",
@@ -199,6 +198,7 @@ class NetworkRelay:
         "sharding",
         "steering",
         "subscribes",
+        "subscriptions",
         "tables",
     )
 
@@ -232,8 +232,8 @@ class NetworkRelay:
         self._emit = self._events.append
         self._timers: RelayTimers = Timers()
         self._violations = ViolationCounter()
-        self._recent = ResponseReplay(settings.hold)
-        self._passed = ResponseLoopFilter(settings.convergence)
+        self._replay = ResponseReplay(settings.hold)
+        self._loop_filter = ResponseLoopFilter(settings.convergence)
         self._routes: dict[NodeId, tuple[NodeId, ...]] = {}
         """The relays on the best path to each node, as the last event gave them."""
         self._settling = False
@@ -251,7 +251,7 @@ class NetworkRelay:
         self.steering = Steering(
             node, self.nib, policy, settings, round_trips=self.prober.round_trips
         )
-        self._ways = PathFinder(node, self.nib, policy)
+        self._paths = PathFinder(node, self.nib, policy)
         self.peers = Peers(
             identity,
             settings,
@@ -283,7 +283,7 @@ class NetworkRelay:
         self.feeds = OriginFeeds(
             plane=self.plane, steering=self.steering, contexts=contexts, policy=policy
         )
-        self.interests = Interests(
+        self.subscriptions = Subscriptions(
             identity,
             settings,
             hasher,
@@ -295,29 +295,29 @@ class NetworkRelay:
             reaches=self._reaches,
             replicas=self._replicas,
             respond=self.respond,
-            pull=self.feeds.pull,
-            pull_again=self.feeds.pull_again,
+            request_track=self.feeds.open_feed,
+            request_again=self.feeds.request_again,
             release=self.feeds.release,
             targets_changed=self.feeds.targets_changed,
             emit=self._emit,
         )
         self.export_denied = ExportDenied(
-            partial(self.exports.receivers, self.interests.announcers)
+            partial(self.exports.receivers, self.subscriptions.announcers)
         )
         self.set_routing = SetRouting(
             node,
             settings,
             nib=self.nib,
-            ways=self._ways,
+            paths=self._paths,
             steering=self.steering,
             links=self.links,
             node=self.node,
             wire=self.peers.wire,
-            routed=self.interests.led,
+            routed=self.subscriptions.routed,
             emit=self._emit,
         )
         self.sets = Sets(node, self.set_routing, self.plane, settings)
-        self.feeds.connect(self.sets, self.interests)
+        self.feeds.connect(self.sets, self.subscriptions)
         self.advertisements = AdvertisementSchedule(
             settings,
             links=self.links,
@@ -355,7 +355,7 @@ class NetworkRelay:
             nib=self.nib,
             sets=self.sets,
             plane=self.plane,
-            interests=self.interests,
+            subscriptions=self.subscriptions,
             server=self.server,
             policy=policy,
             node=self.node,
@@ -368,10 +368,10 @@ class NetworkRelay:
             self.own,
             links=self.links,
             nib=self.nib,
-            ways=self._ways,
+            paths=self._paths,
             announces=self.announces,
             subscribes=self.subscribes,
-            interests=self.interests,
+            subscriptions=self.subscriptions,
             sets=self.sets,
             plane=self.plane,
             prober=self.prober,
@@ -382,7 +382,7 @@ class NetworkRelay:
             *self.nib.clocks,
             *self.announces.clocks,
             *self.subscribes.clocks,
-            *self.interests.clocks,
+            *self.subscriptions.clocks,
             *self.sets.clocks,
             *self.steering.clocks,
             *self.plane.clocks,
@@ -589,7 +589,7 @@ class NetworkRelay:
     def attach(self, local: LocalSide, sink: DataSink, fetches: FetchSide | None = None) -> None:
         """Join our own clients, before any of them comes; ``fetches``: as far as they fetch."""
         self._local = local
-        self.interests.attach(local)
+        self.subscriptions.attach(local)
         self.feeds.attach(local)
         self.plane.attach(sink)
         if fetches is not None:
@@ -601,19 +601,19 @@ class NetworkRelay:
 
     def announce(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
         """Our clients publish a track, or a namespace (then the track name is empty)."""
-        self.interests.announce(now, kind, name)
+        self.subscriptions.announce(now, kind, name)
         self._settle(now)
 
     def withdraw(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
         """They do not any more."""
-        self.interests.withdraw(now, kind, name)
+        self.subscriptions.withdraw(now, kind, name)
         self._settle(now)
 
     def want(self, now: float, name: FullTrackName, data: SubscribeData = NO_DATA) -> None:
         """Our clients want a track; what becomes of it is told with ``answered``."""
         key = self.key(name)
-        lapsed = self.interests.has_lapsed(key)
-        denial = self.interests.want(now, name, data)
+        lapsed = self.subscriptions.has_lapsed(key)
+        denial = self.subscriptions.subscribe(now, name, data)
         if lapsed:
             self.feeds.catch_up(now, key)
         if denial is not None and self._local is not None:
@@ -629,12 +629,12 @@ class NetworkRelay:
 
     def unwant(self, now: float, name: FullTrackName) -> None:
         """They do not any more."""
-        self.interests.unwant(now, name)
+        self.subscriptions.unsubscribe(now, name)
         self._settle(now)
 
     def pulled(self, now: float, key: int, data: SubscribeData = NO_DATA) -> None:
         """A publisher here accepted what was pulled."""
-        self.interests.pulled(now, key, data)
+        self.subscriptions.publisher_accepted(now, key, data)
         self._settle(now)
 
     def pull_refused(
@@ -646,17 +646,17 @@ class NetworkRelay:
         data: SubscribeData = NO_DATA,
     ) -> None:
         """It refused."""
-        self.interests.pull_refused(now, key, code, reason, data)
+        self.subscriptions.publisher_refused(now, key, code, reason, data)
         self._settle(now)
 
     def pull_ended(self, now: float, key: int, reason: str) -> None:
         """It ended what it had accepted."""
-        self.interests.pull_ended(now, key, reason)
+        self.subscriptions.publisher_ended(now, key, reason)
         self._settle(now)
 
     def against(self, name: FullTrackName) -> str | None:
         """What policy has against a track for our own clients, wherever its publisher is."""
-        refusal = self._policy.want(name, self.own.info.node)
+        refusal = self._policy.local_subscribe(name, self.own.info.node)
         return None if refusal is None else refusal.reason
 
     def key(self, name: FullTrackName) -> int:
@@ -731,13 +731,13 @@ class NetworkRelay:
             self.nib.set_self(now, self.own.info)
             if load.load_class is not before:
                 # An overloaded relay sends one copy towards each region.
-                self.steering.look_again()
+                self.steering.invalidate()
             self._settle(now)
 
     def set_policy(self, now: float, policy: Policy) -> None:
         """Another policy is in force from now on; what it forbids ends at once."""
         self._policy = policy
-        self._ways.policy = policy
+        self._paths.policy = policy
         self.feeds.policy = policy
         self._fetch_router.policy = policy
         self.exports.policy = policy
@@ -746,7 +746,7 @@ class NetworkRelay:
         self.steering.set_policy(policy)
         self.announces.reconsider()
         self.subscribes.reconsider()
-        self.interests.set_policy(now, policy)
+        self.subscriptions.set_policy(now, policy)
         self.export_denied.again = True
         for key in self.feeds.keys():  # noqa: SIM118 - no mapping; the keys as they are now
             self.feeds.route(now, key)  # its class may be another one
@@ -781,7 +781,7 @@ class NetworkRelay:
         if info.node.load.load_class is LoadClass.DRAINING:
             return "it drains"
         refusals = [
-            self._ways.refusal_of(scope, via, node)
+            self._paths.refusal_of(scope, via, node)
             for node in self.nib.nodes()
             if node not in (via, self.node_id)
             and (known := self.nib.info(node)) is not None
@@ -828,7 +828,7 @@ class NetworkRelay:
         """Whoever left us has gone: they may come back."""
         self.own.set_load(Load(LoadClass.NORMAL, 0))
         self.nib.set_self(now, self.own.info)
-        self.steering.look_again()
+        self.steering.invalidate()
 
     def close_all(self, now: float, code: int = CloseCode.NO_ERROR, reason: str = "") -> None:
         """End everything at once."""
@@ -881,7 +881,7 @@ class NetworkRelay:
         """When :meth:`handle_timeout`, or :meth:`poll_dials`, wants to be called."""
         return earliest(
             first_of(self._all_clocks, self.peers.poll_timeout()),
-            self.steering.wishes_at,
+            self.steering.demand_at,
             self.plane.samples_at,
             self.dialler.poll_timeout(),
         )
@@ -894,7 +894,7 @@ class NetworkRelay:
         if first is not None and first <= now:  # mostly only a session or a flush is due
             self.announces.handle_timeout(now)
             self.subscribes.handle_timeout(now)
-            self.interests.handle_timeout(now)
+            self.subscriptions.handle_timeout(now)
             self.sets.handle_timeout(now)
             self.plane.handle_timeout(now)
             for session, probe in self.prober.handle_timeout(now):
@@ -986,7 +986,7 @@ class NetworkRelay:
             or steering.is_due(now)
             or self.plane.has_notices
             or self.dialler.has_unwanted
-            or (self._settings.dynamic_peering and steering.wishes_due(now))
+            or (self._settings.dynamic_peering and steering.demand_due(now))
         )
 
     # Sessions that come and go
@@ -1058,7 +1058,7 @@ class NetworkRelay:
         if link.guest is not None:
             link.node = node
             return
-        if RelayType.STUB in (up.node.node.relay_type, self._settings.relay_type):
+        if up.node.node.relay_type is RelayType.STUB:
             self.peers.close(now, session, CloseCode.MODE_REFUSED, "no Stubs here")
             return
         self.links.meet(link, node)
@@ -1093,7 +1093,7 @@ class NetworkRelay:
         self._timers.cancel((Due.FLUSH, session))
         self._timers.cancel((Due.IDLE, session))
         self._timers.cancel((Due.RESYNC, session))
-        self._recent.forget(session)
+        self._replay.forget(session)
         self._violations.forget(session)
         self.fetches.session_gone(session)
         if down.code in reports.FAULTS and not down.by_peer:
@@ -1193,7 +1193,7 @@ class NetworkRelay:
                 self.advertisements.sync_requested(now, link, event.bases & ~Bases.SNS)
             case wire.ControlStreamMoved():
                 # They are in no base, so no synchronisation brings them back (laps-2, 4.6).
-                for response in self._recent.again(now, session):
+                for response in self._replay.again(now, session):
                     self._send(now, session, response)
             case wire.SyncBegan():
                 self._sync_marked(now, link, peer, event.bases, began=True)
@@ -1268,12 +1268,13 @@ class NetworkRelay:
         own = self.own.node_id
         responder = response.responder
         if response.source != own and (
-            responder == own or not self._passed.lets(now, response, self.nib.epoch(responder))
+            responder == own
+            or not self._loop_filter.accepts(now, response, self.nib.epoch(responder))
         ):
             # It goes round.
             return
         if self.server is None:
-            self.interests.response(now, session, response)
+            self.subscriptions.response(now, session, response)
         else:
             self.server.response(now, session, response)
 
@@ -1316,7 +1317,7 @@ class NetworkRelay:
     ) -> None:
         """They are refused one by one; a peer that names strangers all the time has to go."""
         for target in targets:
-            if target != self.own.node_id and not self.nib.may_believe(now, peer, target):
+            if target != self.own.node_id and not self.nib.may_target(now, peer, target):
                 if self._violations.add(now, session):
                     raise SnsViolationError(f"again and again: {target} was not advertised to it")
                 return
@@ -1369,7 +1370,7 @@ class NetworkRelay:
             self.subscribes.node_changed(now, node, epoch)
             if self.server is not None:
                 self.server.node_changed(node)
-            if self.interests.node_changed(now, node):
+            if self.subscriptions.node_changed(now, node):
                 self._node_moved(now, node)
             info = self.nib.info(node)
             if info is None:
@@ -1377,18 +1378,18 @@ class NetworkRelay:
                 self.fetches.node_gone(now, node)
                 self._request_nodes_again(now, node)
             else:
-                self.dialler.heard(now, node, info.node.stamp.epoch)
+                self.dialler.node_advertised(now, node, info.node.stamp.epoch)
                 peer = self.nib.next_hop(node)
                 self._emit(events.NodeAdded(info=info, peer=peer, best=peer is not None))
         if changes.nodes:
             self.prober.set_targets(self.nib.nodes)
         for node in changes.routes:
             self._note_route(node)
-        self.interests.ways_changed(now, (*changes.routes, *changes.alternates))
+        self.subscriptions.paths_changed(now, (*changes.routes, *changes.alternates))
         moved = changes.routes
         if changes.alternates:
-            moved = moved + self.sets.astray(changes.alternates, self.nib.next_hop)
-            self.steering.ways_changed(changes.alternates)
+            moved = moved + self.sets.off_best_path(changes.alternates, self.nib.next_hop)
+            self.steering.paths_changed(changes.alternates)
         if moved:
             self.sets.reroute(now, moved)
         self.steering.nodes_changed()
@@ -1459,7 +1460,7 @@ class NetworkRelay:
             elif subscribe.previous is not None:
                 entry = subscribe.previous
                 self._emit(events.SubscribeGone(entry=entry, delayed=self._was_held_back(entry)))
-        users = self.interests if self.server is None else self.server
+        users = self.subscriptions if self.server is None else self.server
         if announces:
             users.announces_changed(now, announces)
         if subscribes:
@@ -1480,7 +1481,7 @@ class NetworkRelay:
         everything, self.export_denied.again = self.export_denied.again, False
         if type(self._policy) is OpenPolicy and not self.export_denied:
             return
-        waiting = self.interests.waiting if self.server is None else self.server.waiting
+        waiting = self.subscriptions.waiting if self.server is None else self.server.waiting
         identities: dict[SubscribeIdentity, None] = {}
         for subscribe in subscribes:
             if subscribe.entry is None:
@@ -1501,7 +1502,7 @@ class NetworkRelay:
     def _answer_denied_one(self, now: float, entry: SubscribeInfo, refusal: Refusal) -> None:
         session = self.subscribes.heard_on((entry.source, entry.full_name_hash))
         if entry.source == self.own.node_id:
-            self.interests.response(now, LOCAL, self._refusal(entry, refusal))
+            self.subscriptions.response(now, LOCAL, self._refusal(entry, refusal))
         elif session is not None:
             self._refuse(now, session, entry, refusal)
 
@@ -1510,7 +1511,7 @@ class NetworkRelay:
         return (
             entry.source == self.own.node_id
             and self._settings.unsubscribe_delay > 0
-            and not self.interests.asks(entry.full_name_hash)
+            and not self.subscriptions.is_subscribed(entry.full_name_hash)
         )
 
     def _refuse(self, now: float, session: int, entry: SubscribeInfo, refusal: Refusal) -> None:
@@ -1555,7 +1556,7 @@ class NetworkRelay:
     def respond(self, now: float, session: int, response: SubscribeResponse) -> None:
         """Send a response over a session, at once."""
         if self._send(now, session, response):
-            self._recent.sent(now, session, response)
+            self._replay.sent(now, session, response)
 
     def _send(self, now: float, session: int, message: Any) -> bool:
         """Send a message; whether there was somebody to send it to."""

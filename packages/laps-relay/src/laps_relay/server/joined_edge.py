@@ -18,9 +18,9 @@ from typing import Final, Protocol
 from laps_sdk.edge.events import RelayEvent
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.server import EdgeServer
-from laps_sdk.upstream.client import EdgeClient
+from laps_sdk.upstream.upstream import Upstream
 
-__all__ = ["UPSTREAM_SESSION", "InMemoryClient", "JoinedEdge", "Upstream"]
+__all__ = ["UPSTREAM_SESSION", "EdgeUplink", "InMemoryClient", "JoinedEdge"]
 
 UPSTREAM_SESSION: Final = 0
 """The number of the upstream's session; clients count up from 1, foreign peers down from -1."""
@@ -30,8 +30,8 @@ class InMemoryClient(Protocol):
     """A client of the Edge in this process: the upstream, a Stub or a C++ relay."""
 
     @property
-    def client(self) -> EdgeClient:
-        """The MoQT session."""
+    def client(self) -> Upstream:
+        """Its session with the Edge."""
 
     def pump(self, now: float) -> bool:
         """Carry control messages until none is left; return whether there were any."""
@@ -43,7 +43,7 @@ class InMemoryClient(Protocol):
         """Do what is due."""
 
 
-class Upstream(InMemoryClient, Protocol):
+class EdgeUplink(InMemoryClient, Protocol):
     """What the Edge asks for tracks that its own clients do not have."""
 
     def open(self, now: float) -> None:
@@ -56,7 +56,7 @@ class Upstream(InMemoryClient, Protocol):
 class JoinedEdge:
     """Pumps the clients in memory of one Edge and calls their timers."""
 
-    def __init__(self, server: EdgeServer, relay: EdgeRelay, upstream: Upstream) -> None:
+    def __init__(self, server: EdgeServer, relay: EdgeRelay, upstream: EdgeUplink) -> None:
         self.server = server
         self.relay = relay
         self._upstream = upstream

@@ -17,6 +17,8 @@ from itertools import count
 from laps_relay.config.network import NetworkLimits
 from laps_relay.cpp.cpp_link import CppLimits
 from laps_relay.cpp.cpp_peer import CppPeer
+from laps_relay.cpp.directory import Directory
+from laps_relay.network.bridge import NetworkBridge
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.server.identity import fresh_context
 from laps_relay.server.joined_edge import UPSTREAM_SESSION, JoinedEdge
@@ -26,8 +28,6 @@ from laps_sdk.edge.server import EdgeServer
 from laps_sdk.forwarding.interfaces import ForwardingPlane
 from laps_sdk.peering.events import PeerUp
 from laps_sdk.peering.links import ForeignPeer, ForeignPeerWire, Link
-from laps_sdk.upstream.directory import Directory
-from laps_sdk.upstream.network import NetworkBridge
 from laps_sdk.upstream.stub_link import StubLimits
 from laps_wire.hashing import KeyedHasher
 from laps_wire.moqt.session import AuthToken

@@ -23,11 +23,11 @@ from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.forwarding.interfaces import Egress, ForwardingPlane, OutStream
 from laps_sdk.timers import Timers, earliest
 from laps_sdk.upstream.bodies import read_subscribe
-from laps_sdk.upstream.client import EdgeClient
 from laps_sdk.upstream.interfaces import answer_of
 from laps_sdk.upstream.sink import PlaneSink
 from laps_sdk.upstream.stub_data import TrackFeed, TrackStreams
 from laps_sdk.upstream.stub_link import PeerWire, StubLimits, StubLink
+from laps_sdk.upstream.upstream import Upstream
 from laps_wire.errors import StateError
 from laps_wire.hashing import KeyedHasher
 from laps_wire.moqt.setup import NO_OPTIONS, SetupOptions
@@ -93,7 +93,7 @@ class StubParent:
         self._timers: Timers[int] = Timers()
         self._link = StubLink(self, wire, hasher, source=node, epoch=epoch, limits=limits)
         self._streams = TrackStreams(egress, PlaneSink(plane, session), count(1))
-        self.client = EdgeClient(
+        self.client = Upstream(
             relay, session, self, hasher, clock, stop=self._streams.stop, setup=setup
         )
 
@@ -161,7 +161,7 @@ class StubParent:
 
     def _pull(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
         feed = TrackFeed(self._egress, key, self._contexts())
-        self.client.pull(now, key, name, data, feed)
+        self.client.subscribe_at_edge(now, key, name, data, feed)
 
     def _settle(self, key: int) -> None:
         """Nothing is to be looked for again."""
@@ -172,12 +172,12 @@ class StubParent:
         """It does not any more."""
         del link
         self._settle(key)
-        self.client.release(now, key)
+        self.client.unsubscribe_at_edge(now, key)
 
     def responded(self, now: float, link: StubLink, response: SubscribeResponse) -> None:
         """It answered what the Edge wants from it."""
         del link
-        self.client.answered(
+        self.client.subscribe_answered(
             now,
             response.full_name_hash,
             answer_of(response.code),
@@ -188,29 +188,31 @@ class StubParent:
 
     def announced(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
         """It publishes this."""
-        self.client.offer(now, kind, name)
+        self.client.publish(now, kind, name)
 
     def retracted(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
         """It does not any more."""
-        self.client.withdraw(now, kind, name)
+        self.client.unpublish(now, kind, name)
 
-    # EdgeClientHost
+    # UpstreamOwner
 
-    def wanted(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
+    def edge_subscribed(
+        self, now: float, key: int, name: FullTrackName, data: SubscribeData
+    ) -> None:
         """The Edge wants a track that the Stub announced."""
         self._link.want(now, key, name, data)
 
-    def unwanted(self, now: float, key: int, name: FullTrackName) -> None:
+    def edge_unsubscribed(self, now: float, key: int, name: FullTrackName) -> None:
         """It does not any more."""
         del name
         self._link.unwant(now, key)
 
-    def pulled(self, now: float, key: int, data: SubscribeData) -> None:
+    def edge_accepted(self, now: float, key: int, data: SubscribeData) -> None:
         """The Edge serves what the Stub wants."""
         self._settle(key)
         self._link.respond(now, key, SubscribeCode.ACCEPTED, "", data)
 
-    def pull_refused(
+    def edge_refused(
         self, now: float, key: int, code: SubscribeCode, reason: str, data: SubscribeData
     ) -> None:
         """The Edge does not serve it."""
@@ -224,9 +226,9 @@ class StubParent:
         if told is not code:
             self._link.respond(now, key, code, reason, data)
 
-    def pull_ended(self, now: float, key: int, reason: str) -> None:
+    def edge_ended(self, now: float, key: int, reason: str) -> None:
         """The Edge serves it no longer."""
-        self.pull_refused(now, key, SubscribeCode.ENDED, reason, SubscribeData())
+        self.edge_refused(now, key, SubscribeCode.ENDED, reason, SubscribeData())
 
     def edge_closed(self, now: float, code: int, reason: str) -> None:
         """The Edge does not want the Stub: neither does the network."""

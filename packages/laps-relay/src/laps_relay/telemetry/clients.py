@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from laps_sdk.edge.reports import PlayerWindow
-from laps_sdk.forwarding.cache_figures import CacheTraffic
-from laps_sdk.forwarding.clients import ClientTraffic
+from laps_sdk.forwarding.cache import CacheTraffic
+from laps_sdk.forwarding.traffic import ClientTraffic
 from laps_sdk.quic.base import ConnectionStats
 from laps_wire.names import FullTrackName
 from laps_wire.reports import Playback

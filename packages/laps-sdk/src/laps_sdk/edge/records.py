@@ -23,7 +23,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from laps_sdk.edge.authorization import Grant
 from laps_sdk.edge.ranges import Span
@@ -32,15 +32,17 @@ from laps_sdk.forwarding.interfaces import Subscription
 from laps_sdk.forwarding.ranking import Ranking
 from laps_wire.moqt.codepoints import GroupOrder, RequestErrorCode
 from laps_wire.moqt.keyvalue import KeyValues
-from laps_wire.moqt.messages import Fetch
+from laps_wire.moqt.messages import Fetch, FetchTarget
+from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.properties import TrackProperties
-from laps_wire.moqt.session import AuthToken, Session
+from laps_wire.moqt.session import AuthToken, Kind, State
 from laps_wire.moqt.structures import Location, SubscriptionFilter
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
 
 __all__ = [
     "Client",
+    "ClientSession",
     "Deposit",
     "FetchJob",
     "FetchLeg",
@@ -77,12 +79,112 @@ class Load(Enum):
     OFFERS = "offers"
 
 
+class ClientSession(Protocol):
+    """A MoQT session as the Edge commands it.
+
+    :class:`laps_wire.moqt.session.Session` is one, with a client at the other end of a connection;
+    :class:`laps_sdk.upstream.seam.SeamEnd` is one, with the network in the same process. Commands
+    raise :class:`~laps_wire.errors.LocalError` and do nothing if they are not allowed.
+    """
+
+    @property
+    def closed(self) -> bool:
+        """Whether the session is over."""
+
+    @property
+    def open_requests(self) -> tuple[int, ...]:
+        """The ids of all requests that are not over, of both ends, oldest first."""
+
+    def request_state(self, request_id: int) -> State | None:
+        """Return the state of a request; None if it does not exist or is over."""
+
+    def request_kind(self, request_id: int) -> Kind | None:
+        """Return the kind of a request; None if it does not exist or is over."""
+
+    def subscribe(self, track: FullTrackName, parameters: Parameters = ...) -> int:
+        """Ask for the objects of a track; return the request's id."""
+
+    def publish(
+        self,
+        track: FullTrackName,
+        track_alias: int,
+        parameters: Parameters = ...,
+        track_properties: KeyValues = ...,
+    ) -> int:
+        """Offer a track; return the request's id."""
+
+    def fetch(self, target: FetchTarget, parameters: Parameters = ...) -> int:
+        """Ask for past objects; return the request's id."""
+
+    def track_status(self, track: FullTrackName, parameters: Parameters = ...) -> int:
+        """Ask what a subscription would find; return the request's id."""
+
+    def update(self, request_id: int, parameters: Parameters) -> int:
+        """Change a request; return the update's own id."""
+
+    def accept(
+        self, request_id: int, parameters: Parameters = ..., track_properties: KeyValues = ...
+    ) -> None:
+        """Accept a request that has no command of its own, or an update."""
+
+    def accept_subscribe(
+        self,
+        request_id: int,
+        track_alias: int,
+        parameters: Parameters = ...,
+        track_properties: KeyValues = ...,
+    ) -> None:
+        """Accept a SUBSCRIBE."""
+
+    def accept_fetch(
+        self,
+        request_id: int,
+        end_location: Location,
+        *,
+        end_of_track: bool = ...,
+        parameters: Parameters = ...,
+        track_properties: KeyValues = ...,
+    ) -> None:
+        """Accept a FETCH."""
+
+    def reject(
+        self, request_id: int, error_code: int, reason: str = ..., *, retry_interval: int = ...
+    ) -> None:
+        """Reject a request or an update."""
+
+    def cancel(self, request_id: int, *, code: int | None = ..., reason: str = ...) -> None:
+        """Cancel a request."""
+
+    def publish_done(
+        self, request_id: int, status_code: int, stream_count: int, reason: str = ...
+    ) -> None:
+        """End a subscription as its publisher."""
+
+    def fetch_ended(self, request_id: int) -> None:
+        """Record that the stream of a FETCH has ended."""
+
+    def namespace(self, request_id: int, suffix: Namespace) -> None:
+        """Advertise a namespace that was asked for."""
+
+    def namespace_done(self, request_id: int, suffix: Namespace) -> None:
+        """Withdraw a namespace."""
+
+    def publish_blocked(self, request_id: int, track: FullTrackName) -> None:
+        """Say that a track cannot be published for lack of a stream."""
+
+    def goaway(self, new_session_uri: str = ..., timeout: int = ...) -> None:
+        """Ask the other end to leave."""
+
+    def close(self, code: int = ..., reason: str = ...) -> None:
+        """End the session."""
+
+
 @dataclass(slots=True, eq=False, kw_only=True)
 class Client:
     """One session."""
 
     id: int
-    wire: Session
+    wire: ClientSession
     info: SessionInfo
     opened: float
     tokens: tuple[AuthToken, ...] = ()

@@ -36,6 +36,7 @@ from laps_sdk.edge.events import (
 from laps_sdk.edge.namespaces import Namespaces
 from laps_sdk.edge.records import (
     Client,
+    ClientSession,
     Deposit,
     FetchJob,
     FetchLeg,
@@ -91,7 +92,6 @@ from laps_wire.moqt.session import (
     RequestRefused,
     RequestRejected,
     RequestsAllowed,
-    Session,
     SetupReceived,
     Terminated,
     UpdateReceived,
@@ -137,7 +137,7 @@ class EdgeRelay:
     # Sessions
 
     def add_session(
-        self, now: float, session: int, wire: Session, egress: Egress, info: SessionInfo
+        self, now: float, session: int, wire: ClientSession, egress: Egress, info: SessionInfo
     ) -> None:
         """A connection has a MoQT session; its SETUP may still be to come."""
         state = self._state

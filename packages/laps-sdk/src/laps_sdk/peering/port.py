@@ -1,4 +1,4 @@
-"""One connection to another relay: sorts what it brings, and carries out what its session wants.
+"""One connection to another relay: sorts its events, and carries out the output of its session.
 
 ::
 
@@ -6,9 +6,9 @@
     unidirectional streams    data      straight to the forwarding plane
     datagrams                 data
 
-The streams that a dialler opens are all control streams, so the n-th one has the number that the
-session already uses for it. Messages for the C++ relay leave one by one: the next is written when
-the one before is in a packet, because that relay reads one message from each chunk.
+All streams that a dialler opens are control streams, so the n-th one has the id that the session
+already uses for it. Messages for the C++ relay leave one by one: the next is written when the last
+one is in a packet, because that relay reads one message from each chunk.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ from laps_wire.peering.session import StreamData as ControlData
 __all__ = ["PeerPort", "PeerRelay"]
 
 ALONE_RETRY: Final = 0.005
-"""Seconds until it is looked again whether a message for the C++ relay has left."""
+"""Seconds until the port checks again whether a message for the C++ relay was sent."""
 
 MAX_ALONE_BYTES: Final = 64 * 1024 * 1024
-"""Messages that wait to leave one by one; who takes them more slowly than they come is let go."""
+"""The most bytes that wait to be sent one by one; above it, the connection is closed."""
 
 MAX_REASON: Final = 200
-"""Characters of a reason that go to the peer."""
+"""Characters of a reason that are sent to the peer."""
 MAX_OLD_STREAMS: Final = 16
-"""Control streams that are remembered: an old one may still have to be reset."""
+"""The most control streams that are kept; an old one may still have to be reset."""
 LASTING: Final = 3
-"""Looks in a row, one a second, after which a queue is more than a burst, or the burst over."""
+"""Measurements in a row, one a second, that change whether the connection is congested."""
 LITTLE: Final = 64 * 1024
-"""Bytes that may wait on any connection: not worth a thought."""
+"""Queued bytes that never count as congestion."""
 
 
 class PeerRelay(Protocol):
-    """``NetworkRelay`` as whoever carries its bytes sees it, or a fake."""
+    """The relay as the peer port calls it: ``NetworkRelay`` or ``StubRelay``."""
 
     # What happens to connections
 
@@ -73,63 +73,64 @@ class PeerRelay(Protocol):
         spki_hash: bytes,
         dial: Dial | None,
     ) -> None:
-        """A connection stands."""
+        """Begin the session of a new connection."""
 
     def control_data(
         self, now: float, session: int, stream_id: int, data: bytes, fin: bool
     ) -> None:
-        """Bytes of a bidirectional stream."""
+        """Process bytes of a bidirectional stream."""
 
     def control_reset(self, now: float, session: int, stream_id: int, code: int) -> None:
-        """The peer abandoned its half of one."""
+        """Process the peer's reset of a bidirectional stream."""
 
     def control_stopped(self, now: float, session: int, stream_id: int, code: int) -> None:
-        """The peer reads our half of one no more."""
+        """Process the peer's STOP_SENDING on a bidirectional stream."""
 
     def data_stream(self, now: float, session: int, stream_id: int, data: bytes, fin: bool) -> None:
-        """Bytes of a unidirectional stream."""
+        """Process bytes of a unidirectional stream."""
 
     def data_reset(self, now: float, session: int, stream_id: int, code: int) -> None:
-        """The peer abandoned one."""
+        """Process the peer's reset of a unidirectional stream."""
 
     def datagram(self, now: float, session: int, data: bytes) -> None:
-        """A datagram."""
+        """Process a datagram."""
 
     def out_stream_gone(
         self, now: float, session: int, stream: PlaneStream, lost: int, *, stopped: bool
     ) -> None:
-        """An outgoing data stream was dropped by the egress, or stopped by the peer."""
+        """Process the loss of an outgoing data stream: dropped, or stopped by the peer."""
 
     def connection_closed(self, now: float, session: int, code: int, reason: str) -> None:
-        """The connection is gone."""
+        """Process the end of a connection."""
 
     def measured(
         self, now: float, session: int, srtt_us: int, loss: float, congested: bool
     ) -> None:
-        """The round trip, the share of packets lost since the last time, and more than it carries.
+        """Process a measurement of a connection.
 
-        ``congested``: for some time now more waits for the peer than the connection takes away.
+        ``loss`` is the share of packets lost since the last one. ``congested`` means that for some
+        time more was queued than the connection carries.
         """
 
     # Polls
 
     def poll_dirty(self) -> Sequence[int]:
-        """Sessions that may have something to send."""
+        """Return sessions that may have output."""
 
     def poll_transmit(self, session: int) -> Sequence[Transmit]:
-        """What one wants to send."""
+        """Return the output of a session."""
 
     def poll_dials(self, now: float) -> Sequence[Dial]:
-        """Whom to dial now."""
+        """Return the relays to dial now."""
 
     def dial_failed(self, now: float, number: int, reason: str) -> None:
-        """A dial has led to nothing."""
+        """Process the failure of a dial."""
 
     def poll_timeout(self) -> float | None:
-        """When ``handle_timeout`` wants to be called."""
+        """Return when to call ``handle_timeout``; None for never."""
 
     def handle_timeout(self, now: float) -> None:
-        """The time has come."""
+        """Handle the timers that are due."""
 
 
 class PeerPort:
@@ -182,13 +183,13 @@ class PeerPort:
         self._alone_bytes = 0
         self._waiting = False
         self._seen: ConnectionStats | None = None
-        """The figures of the last look."""
+        """The statistics at the last measurement."""
         self._congested = False
         self._looks = 0
-        """Looks in a row that spoke against ``_congested``."""
+        """Measurements in a row that contradict ``_congested``."""
 
     def open(self) -> None:
-        """Introduce the connection to the relay; who dialled begins to speak."""
+        """Report the connection to the relay; a dialler then sends its first message."""
         connection = self.connection
         self._relay.connection_opened(
             connection.now,
@@ -205,7 +206,7 @@ class PeerPort:
     # What the connection brings
 
     def handle_events(self, events: Sequence[Event]) -> None:
-        """A turn: everything in order, then what it brought up elsewhere."""
+        """Handle the events of a turn in order, then settle the relay."""
         try:
             for event in events:
                 self._handle(event)
@@ -260,7 +261,7 @@ class PeerPort:
     # To the connection
 
     def carry_out(self, items: Sequence[Transmit]) -> None:
-        """Do what the session wants, in order."""
+        """Carry out the output of the session, in order."""
         for item in items:
             if isinstance(item, ConnectionClose):
                 self._blocked.clear()
@@ -306,10 +307,10 @@ class PeerPort:
         self._alone_bytes = 0
 
     def send_alone(self) -> None:
-        """Write the next message for the C++ relay once the one before has left.
+        """Write the next message for the C++ relay once the last one is in a packet.
 
-        It is written in one turn of the loop and looked after in another: packets are made between
-        the two.
+        A message is written in one turn of the loop and checked in a later one, because packets are
+        built between two turns.
         """
         self._waiting = False
         if not self._alone or self.connection.closed:
@@ -339,7 +340,7 @@ class PeerPort:
     # Figures
 
     def measure(self) -> None:
-        """Tell the relay how far away the peer is, what is lost, and what does not get through."""
+        """Report round-trip time, loss and congestion of the connection to the relay."""
         stats = self.connection.stats()
         if stats.rtt is None:
             return
@@ -357,9 +358,9 @@ class PeerPort:
         self._relay.measured(self.connection.now, self.number, srtt_us, share, self._congested)
 
     def _is_strained(self, seen: ConnectionStats, stats: ConnectionStats) -> bool:
-        """Whether more waits than went out since the last look, or more than may, or some is lost.
+        """Return whether more is queued than was sent since the last time, or data was dropped.
 
-        What is dropped for its deadline never makes a long queue.
+        Data that is dropped at its deadline never makes a long queue, so drops count as well.
         """
         if self.connection.congested or _dropped(stats) > _dropped(seen):
             return True

@@ -1,4 +1,4 @@
-"""Who this relay is among its peers, and the settings and features that it offers to them."""
+"""The identity of a relay, the settings and features that it offers, and addresses of contacts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 PEER_PORT: Final = 33434
-"""The port of a contact that names none (laps-2, 1.2)."""
+"""The port of a contact without one (laps-2, 1.2)."""
 _MAX_UNKNOWN_MS: Final = 60_000
 _MAX_HOLD_MS: Final = 86_400_000
 _MAX_BATCH_MS: Final = 10_000
@@ -31,30 +31,30 @@ _MAX_BATCH_MS: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who this relay is in the network."""
+    """The identity of a relay in the network."""
 
     node_id: NodeId
     epoch: int
-    """Grows with every start."""
+    """The boot epoch, which grows with every start."""
     contacts: tuple[str, ...] = ()
     region: str = ""
     longitude: float | None = None
     latitude: float | None = None
     labels: tuple[tuple[str, str], ...] = ()
     fingerprint: bytes = b""
-    """Of the key that holds the node id; empty if there is none."""
+    """The fingerprint of the key that holds the node id; b"" if there is none."""
     credential: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeeringSettings:
-    """What peers are offered, and the caps for one peer; times are in seconds."""
+    """What is offered to peers, and the limits for one peer; times are in seconds."""
 
     relay_type: RelayType = RelayType.EDGE
     plaintext_names: bool = True
     """Offer the feature PLAINTEXT_NAMES: announces carry names, so that clients can discover."""
     signed_nodes: bool = False
-    """Use the feature SIGNED_NODES, and refuse relays that do not."""
+    """Use the feature SIGNED_NODES, and refuse relays without it."""
     batch: float = 0.02
     """How long changes for a peer are collected (BATCH_MS)."""
     hold: float = 15.0
@@ -69,7 +69,7 @@ class PeeringSettings:
     max_targets: int = 4_096
     unknown_bytes: int = 16 * 1_048_576
     unknown_time: float = 30.0
-    """Sets are not lost, only late: as late as a message that was lost more than once."""
+    """How long data waits for its set, which is at most as late as a repeated message."""
     max_message: int = 1_048_576
 
 
@@ -80,7 +80,7 @@ def settings_of(
     expected: NodeId | None = None,
     implementation: str = "",
 ) -> Settings:
-    """What we hold for a peer (laps-2, 4.3); times and sizes are brought into their ranges."""
+    """Return the SETTINGS for a peer (laps-2, 4.3), with times and sizes cut to their ranges."""
     return Settings(
         unknown_sns_ms=_milliseconds(settings.unknown_time, _MAX_UNKNOWN_MS),
         unknown_sns_bytes=settings.unknown_bytes,
@@ -99,7 +99,7 @@ def settings_of(
 
 
 def features_of(settings: PeeringSettings, role: Role, own: RelayType) -> tuple[int, ...]:
-    """The features that we would use, ascending."""
+    """Return the features to offer, ascending."""
     features = {Feature.DATAGRAMS, Feature.PROBES, Feature.FETCHES, Feature.STAYS}
     if settings.plaintext_names:
         features.add(Feature.PLAINTEXT_NAMES)
@@ -116,11 +116,14 @@ def _milliseconds(seconds: float, most: int) -> int:
 
 
 class ContactError(LocalError, ValueError):
-    """A text that is no contact."""
+    """The text is not a contact."""
 
 
 def parse_contact(text: str) -> tuple[str, int]:
-    """Read ``host``, ``host:port``, ``IPv6`` or ``[IPv6]:port``."""
+    """Parse ``host``, ``host:port``, ``IPv6`` or ``[IPv6]:port``.
+
+    Raises ``ContactError`` for any other text.
+    """
     rest = text.strip()
     if rest.startswith("["):
         host, closing, after = rest[1:].partition("]")
@@ -145,7 +148,7 @@ def parse_contact(text: str) -> tuple[str, int]:
 
 
 def _can_be_a_name(host: str) -> bool:
-    """Whether the host is an address, or a name that somebody can have."""
+    """Return whether the host is an address or a valid name."""
     try:
         host.encode("idna")
     except UnicodeError:
@@ -154,6 +157,6 @@ def _can_be_a_name(host: str) -> bool:
 
 
 def show_contact(address: tuple[str, int]) -> str:
-    """A contact that :func:`parse_contact` reads as this address."""
+    """Return the text of an address, which :func:`parse_contact` reads back."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

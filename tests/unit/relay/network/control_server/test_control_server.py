@@ -31,7 +31,7 @@ from laps_wire.peering.laps2 import (
     SubscribeResponse,
     SubscribeWithdrawal,
 )
-from testkit.interest_rig import announce_info, key_of, namespace, subscribe_info, track
+from testkit.subscription_rig import announce_info, key_of, namespace, subscribe_info, track
 
 SETTINGS = NetworkSettings()
 NAMESPACE, TRACK = AnnounceKind.NAMESPACE, AnnounceKind.TRACK

@@ -9,9 +9,9 @@ from laps_sdk.upstream.interfaces import Answer
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType, SubscribeCode
+from testkit.paths import Directory
+from testkit.paths import describe as relay
 from testkit.relay_net import OTHER, TRACK, RelayNet
-from testkit.ways import Directory
-from testkit.ways import describe as relay
 
 CONTROL, VIA = RelayType.CONTROL, RelayType.VIA
 ACCEPTED = (Answer.ACCEPTED, SubscribeCode.ACCEPTED)
@@ -164,7 +164,7 @@ def test_what_was_flooded_is_taken_back_once_it_has_a_server() -> None:
 def test_who_is_no_peer_has_time_for_its_sessions() -> None:
     server = relay(9, CONTROL, contacts=("c:1",))
     nodes = Directory(server, relay(2), relay(3, reachable={9: 1}))
-    nodes.way(2, 5)
+    nodes.path(2, 5)
     servers = Servers(nodes, 3.0)
     ours = frozenset({NodeId(9)})
     servers.changed(0.0, map(NodeId, (2, 3, 9)), frozenset())

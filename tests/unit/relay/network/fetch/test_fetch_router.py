@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from laps_relay.network.fetch.fetch_router import FETCH_FEEDS, FetchRouter
 from laps_relay.network.relay import NetworkRelay
-from laps_relay.network.subscriptions.interests import TrackHashes
+from laps_relay.network.subscriptions.subscriptions import TrackHashes
 from laps_relay.policy import OPEN_POLICY
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Feature, RelayType
@@ -38,12 +38,12 @@ def diamond() -> RelayNet:
 def test_ways_are_the_sessions_that_lead_there_the_best_first() -> None:
     net = diamond()
     ways = router(net.relays[9])
-    assert ways.ways(NodeId(1)) == [net.session(9, 5), net.session(9, 6)]
-    assert ways.ways(NodeId(66)) == []
+    assert ways.sessions_to(NodeId(1)) == [net.session(9, 5), net.session(9, 6)]
+    assert ways.sessions_to(NodeId(66)) == []
     # A peer that does not know fetches is no way.
     link = net.relays[9].links.by_session[net.session(9, 5)]
     link.features -= {Feature.FETCHES}
-    assert ways.ways(NodeId(1)) == [net.session(9, 6)]
+    assert ways.sessions_to(NodeId(1)) == [net.session(9, 6)]
 
 
 def test_nodes_peers_and_policy() -> None:

@@ -173,8 +173,8 @@ def test_who_gets_nothing_is_told_why_and_when() -> None:
     key, other = key_of(TRACK), key_of(OTHER)
     denied = Unserved(SnsRefusal.POLICY, "not through CA", net.now)
     # 4 could be dialled by 1, if policy is not against that; and not by 5.
-    net.relays[1].set_routing.led(net.now, key, frozenset((D,)), "", {D: denied})
-    net.relays[5].set_routing.led(net.now, other, frozenset((D,)), "", {D: denied})
+    net.relays[1].set_routing.report_routing(net.now, key, frozenset((D,)), "", {D: denied})
+    net.relays[5].set_routing.report_routing(net.now, other, frozenset((D,)), "", {D: denied})
     net.run(1)
     assert net.clients[4].answers == [(other, Answer.ENDED, SubscribeCode.POLICY, "not through CA")]
     net.answers(4)
@@ -182,11 +182,11 @@ def test_who_gets_nothing_is_told_why_and_when() -> None:
     assert net.clients[4].answers == [(key, Answer.ENDED, SubscribeCode.POLICY, "not through CA")]
     net.answers(4)
     for number, each in ((1, key), (5, other)):
-        net.relays[number].set_routing.led(net.now, each, frozenset((D,)), "", {})
+        net.relays[number].set_routing.report_routing(net.now, each, frozenset((D,)), "", {})
     net.run(2)
     assert [code for _, code in net.answers(4)] == [SubscribeCode.ACCEPTED] * 2
     away = Unserved(SnsRefusal.NOT_ADVERTISED, "no way", net.now)
-    net.relays[1].set_routing.led(net.now, key, frozenset((D,)), "", {D: away})
+    net.relays[1].set_routing.report_routing(net.now, key, frozenset((D,)), "", {D: away})
     net.run(4)
     assert net.answers(4) == []
     net.run(2)

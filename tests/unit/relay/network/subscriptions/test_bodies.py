@@ -19,7 +19,7 @@ from laps_wire.moqt.structures import Token
 from laps_wire.moqt.versions import Draft
 from laps_wire.peering.laps2 import SubscribeData
 from laps_wire.peering.laps2.information import NO_DATA
-from testkit.interest_rig import track
+from testkit.subscription_rig import track
 
 NAME = track("example/meeting/camera")
 SECRET = b"the client's secret"

@@ -30,7 +30,7 @@ from typing import Final
 from laps_relay.network.control_server.redirect import takes_clients
 from laps_relay.network.flood.floods import AnnounceTable, Change, SubscribeTable
 from laps_relay.network.flood.subscribe_index import SubscribeIndex
-from laps_relay.network.subscriptions.responses import way_back
+from laps_relay.network.subscriptions.responses import return_session
 from laps_sdk.peering.links import mixed
 from laps_wire.matching import Announce, AnnounceIndex, Subscribe
 from laps_wire.nodeid import NodeId
@@ -292,7 +292,7 @@ class ControlServer:
 
     def response(self, now: float, session: int, response: SubscribeResponse) -> None:
         """An answer to a subscribe is on its way to its s-relay."""
-        back = way_back(self._table, session, response)
+        back = return_session(self._table, session, response)
         if back is not None:
             parameters = response.parameters.carried()
             self._respond(now, back, replace(response, parameters=parameters))

@@ -71,10 +71,10 @@ class Choice(NamedTuple):
 class Chooser:
     """Chooses sessions, and keeps the refusals of peers."""
 
-    __slots__ = ("_host", "_settings")
+    __slots__ = ("_routing", "_settings")
 
-    def __init__(self, host: SetRouting, settings: NetworkSettings) -> None:
-        self._host = host
+    def __init__(self, routing: SetRouting, settings: NetworkSettings) -> None:
+        self._routing = routing
         self._settings = settings
 
     def choose(self, now: float, record: IngressRecord, targets: Iterable[NodeId]) -> Choice:
@@ -86,7 +86,7 @@ class Chooser:
                 choice.unserved[target] = Unserved(
                     SnsRefusal.TOO_MANY_HOPS, f"{record.hops - 1} sets lead here", now
                 )
-            elif not record.is_feed and not self._host.may_serve(record.ingress.session, target):
+            elif not record.is_feed and not self._routing.may_serve(record.ingress.session, target):
                 self._keep(record, target, choice)
                 choice.unserved[target] = Unserved(
                     SnsRefusal.NOT_ADVERTISED, "not advertised to this peer", now
@@ -121,11 +121,11 @@ class Chooser:
 
     def relays(self, target: NodeId, session: int) -> tuple[NodeId, ...]:
         """Who is on the way to a target by a session; nobody: the peer tells none."""
-        return self._host.relays(self._host.node_of(session), target)
+        return self._routing.relays(self._routing.node_of(session), target)
 
     def may_stay(self, scope: str, relays: tuple[NodeId, ...]) -> bool:
         """Whether streams may go on along a way that perhaps nobody tells any more."""
-        return bool(relays) and self._host.permits(scope, relays)
+        return bool(relays) and self._routing.permits(scope, relays)
 
     def expire(self, now: float, record: IngressRecord) -> list[NodeId]:
         """Let be tried what has waited long enough: peers that refused, ways that are longer.
@@ -151,7 +151,7 @@ class Chooser:
     def _steer(
         self, now: float, record: IngressRecord, targets: list[NodeId], choice: Choice
     ) -> None:
-        assignment = self._host.assign(
+        assignment = self._routing.assign(
             now, record.key, frozenset(targets), record.scope, arrived_on=record.arrived_on
         )
         for target in targets:
@@ -197,7 +197,7 @@ class Chooser:
         self, record: IngressRecord, target: NodeId, avoid: frozenset[NodeId]
     ) -> NodeId | Refusal:
         """Another way, if there is one; the refusal of a peer says more than having none."""
-        hop = self._host.detour(target, record.scope, arrived_on=record.arrived_on, avoid=avoid)
+        hop = self._routing.detour(target, record.scope, arrived_on=record.arrived_on, avoid=avoid)
         if isinstance(hop, NodeId) and hop not in avoid:
             return hop
         codes = {block.code for block in record.blocks[target].values() if block.active}
@@ -244,10 +244,10 @@ class Chooser:
         return taken is not None and taken.peer not in record.avoided(target)
 
     def _length(self, record: IngressRecord, peer: NodeId, target: NodeId) -> int | None:
-        return self._host.length(peer, target, record.scope, arrived_on=record.arrived_on)
+        return self._routing.length(peer, target, record.scope, arrived_on=record.arrived_on)
 
     def _drains(self, record: IngressRecord, peer: NodeId, target: NodeId) -> bool:
-        return self._host.drains(peer, target, record.scope, arrived_on=record.arrived_on)
+        return self._routing.drains(peer, target, record.scope, arrived_on=record.arrived_on)
 
     def _session_to(self, hop: NodeId, record: IngressRecord) -> int | None:
         """One of the sessions to a peer, the same for all targets of an ingress.
@@ -256,7 +256,7 @@ class Chooser:
         So they follow the others: in two sets the data would cross the link twice.
         """
         used = () if record.is_feed else record.current
-        return self._host.session_to(hop, record.spread, used)
+        return self._routing.session_to(hop, record.spread, used)
 
     def _keep(self, record: IngressRecord, target: NodeId, choice: Choice) -> None:
         """Let a target of a peer's set keep its place, unless that very peer has refused it."""
@@ -264,5 +264,5 @@ class Chooser:
         if record.is_feed or session is None:
             return
         avoid = record.avoided(target)
-        if not avoid or self._host.node_of(session) not in avoid:
+        if not avoid or self._routing.node_of(session) not in avoid:
             choice.homes[target] = session

@@ -27,10 +27,10 @@ __all__ = ["EgressSets"]
 class EgressSets:
     """The sets that we have advertised and not withdrawn, on every session."""
 
-    __slots__ = ("_host", "_plane", "_sessions", "counters")
+    __slots__ = ("_plane", "_routing", "_sessions", "counters")
 
-    def __init__(self, host: SetRouting, plane: PeerPlane, counters: SetsCounters) -> None:
-        self._host = host
+    def __init__(self, routing: SetRouting, plane: PeerPlane, counters: SetsCounters) -> None:
+        self._routing = routing
         self._plane = plane
         self.counters = counters
         self._sessions: dict[int, dict[int, OutSet]] = {}
@@ -52,7 +52,7 @@ class EgressSets:
     ) -> OutSet | None:
         """Advertise a set; None if the session does not take it."""
         try:
-            sns_id = self._host.advertise_sns(
+            sns_id = self._routing.advertise_sns(
                 now, session, sorted(targets), owner.hops, owner.scope
             )
         except StateError:
@@ -67,7 +67,7 @@ class EgressSets:
         if targets == item.targets:
             return True
         try:
-            self._host.update_sns(now, item.egress.session, item.egress.sns_id, sorted(targets))
+            self._routing.update_sns(now, item.egress.session, item.egress.sns_id, sorted(targets))
         except StateError:
             return False
         item.targets = targets
@@ -114,7 +114,7 @@ class EgressSets:
         """No data with its id is under way any more; with ``empty`` none behind the peer either."""
         # A session that is about to end takes its sets with it.
         with suppress(StateError):
-            self._host.withdraw_sns(now, *item.egress, empty=empty)
+            self._routing.withdraw_sns(now, *item.egress, empty=empty)
         self._forget(item)
         sets = self._sessions[item.egress.session]
         del sets[item.egress.sns_id]

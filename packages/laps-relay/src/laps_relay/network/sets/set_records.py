@@ -136,15 +136,15 @@ class IngressRecord:
         "installed",
         "key",
         "last",
+        "refused_targets",
         "relays",
         "retired",
         "scope",
         "stretched",
         "taken",
-        "told",
+        "targets",
         "unserved",
         "waits",
-        "wanted",
     )
 
     def __init__(
@@ -157,7 +157,7 @@ class IngressRecord:
         self.arrived_on = arrived_on
         self.stretched = False
         """Whether a set has got targets in place since its streams went on anew."""
-        self.wanted: frozenset[NodeId] = frozenset()
+        self.targets: frozenset[NodeId] = frozenset()
         """All targets, ourselves too."""
         self.home: dict[NodeId, int] = {}
         """Target to the session whose current set has it."""
@@ -175,7 +175,7 @@ class IngressRecord:
         self.displaced: set[NodeId] = set()
         """Targets that had a place, and have none now."""
         self.unserved: dict[NodeId, Unserved] = {}
-        self.told: set[NodeId] = set()
+        self.refused_targets: set[NodeId] = set()
         """Unserved targets of which the sender knows: it finds another way, so we do not.
 
         Some still have a place. Streams that began before may come late, and the sender takes a
@@ -219,7 +219,7 @@ class IngressRecord:
         self.taken.pop(target, None)
         self.waits.pop(target, None)
         self.unserved.pop(target, None)
-        self.told.discard(target)
+        self.refused_targets.discard(target)
         self.blocks.pop(target, None)
 
     def next_due(self) -> float | None:
@@ -232,7 +232,9 @@ class IngressRecord:
             if block.active
         ]
         if not self.is_feed:
-            times += [item.due for node, item in self.unserved.items() if node not in self.told]
+            times += [
+                item.due for node, item in self.unserved.items() if node not in self.refused_targets
+            ]
         return min(times, default=None)
 
     def row(self, local: NodeId) -> SetRow:
@@ -244,8 +246,8 @@ class IngressRecord:
             key=self.key,
             hops=self.hops,
             scope=self.scope,
-            local=local in self.wanted,
-            targets=tuple(sorted(self.wanted)),
+            local=local in self.targets,
+            targets=tuple(sorted(self.targets)),
             egress=tuple(
                 EgressRow(item.egress, tuple(sorted(item.targets)), item.retired)
                 for item in (*egress, *retired)

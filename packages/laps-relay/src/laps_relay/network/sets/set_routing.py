@@ -17,7 +17,7 @@ from laps_relay.network.nodes.selection import LOAD_WEIGHTS
 from laps_relay.network.sets.set_records import Unserved
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.steering.steering import Assignment, Steering
-from laps_relay.network.subscriptions.pulls import Lack
+from laps_relay.network.subscriptions.origin_track import DeliveryFailure
 from laps_sdk.peering.events import Refusal
 from laps_sdk.peering.links import Links
 from laps_wire.errors import StateError
@@ -118,11 +118,11 @@ class SetRouting:
         "_local",
         "_nib",
         "_node",
+        "_paths",
         "_routed",
         "_set_log",
         "_settings",
         "_steering",
-        "_ways",
         "_wire",
     )
 
@@ -132,12 +132,12 @@ class SetRouting:
         settings: NetworkSettings,
         *,
         nib: Nib,
-        ways: PathFinder,
+        paths: PathFinder,
         steering: Steering,
         links: Links,
         node: Callable[[NodeId], NodeSelf | None],
         wire: Callable[[int], PeeringSession],
-        routed: Callable[[float, int, frozenset[NodeId], Mapping[NodeId, Lack]], None],
+        routed: Callable[[float, int, frozenset[NodeId], Mapping[NodeId, DeliveryFailure]], None],
         emit: Callable[[NetworkEvent], object],
     ) -> None:
         """Store the collaborators.
@@ -148,7 +148,7 @@ class SetRouting:
         self._local = local
         self._settings = settings
         self._nib = nib
-        self._ways = ways
+        self._paths = paths
         self._steering = steering
         self._links = links
         self._node = node
@@ -188,61 +188,63 @@ class SetRouting:
     ) -> NodeId | Refusal:
         """The next hop of the best way that does not begin with any of those peers."""
         shut = avoid if arrived_on is None else avoid | {arrived_on}
-        for way in self._ways.allowed(target, scope):
-            if way.peer not in shut and (arrived_on is None or arrived_on not in way.relays):
-                return way.peer
-        return self._ways.why_none(target, scope, arrived_on)
+        for path in self._paths.allowed(target, scope):
+            if path.peer not in shut and (arrived_on is None or arrived_on not in path.relays):
+                return path.peer
+        return self._paths.why_none(target, scope, arrived_on)
 
     def length(
         self, peer: NodeId, target: NodeId, scope: str, *, arrived_on: NodeId | None
     ) -> int | None:
         """How many relays are on the way that a peer tells; None if there is none to use."""
-        way = self._ways.through(target, scope, peer, arrived_on)
-        return None if way is None else way.hops
+        path = self._paths.through(target, scope, peer, arrived_on)
+        return None if path is None else path.hops
 
     def drains(
         self, peer: NodeId, target: NodeId, scope: str, *, arrived_on: NodeId | None
     ) -> bool:
         """Whether the way that a peer tells passes a relay that drains."""
-        way = self._ways.through(target, scope, peer, arrived_on)
-        return way is not None and way.load >= LOAD_WEIGHTS[LoadClass.DRAINING]
+        path = self._paths.through(target, scope, peer, arrived_on)
+        return path is not None and path.load >= LOAD_WEIGHTS[LoadClass.DRAINING]
 
     def relays(self, peer: NodeId, target: NodeId) -> tuple[NodeId, ...]:
         """Who is on the way that a peer tells; nobody if it tells none."""
-        way = self._nib.advertised_by(target, peer)
-        if way is None:
+        path = self._nib.advertised_by(target, peer)
+        if path is None:
             return ()
         # The last item of a path is the next hop (laps-2, 5.1).
-        return (*(item.node_id for item in reversed(way.info.path)), target)
+        return (*(item.node_id for item in reversed(path.info.path)), target)
 
     def permits(self, scope: str, relays: tuple[NodeId, ...]) -> bool:
         """Whether policy has nothing against this way."""
-        return self._ways.refusal_of(scope, *relays) is None
+        return self._paths.refusal_of(scope, *relays) is None
 
-    def led(
+    def report_routing(
         self,
         now: float,
         key: int,
-        wanted: frozenset[NodeId],
+        targets: frozenset[NodeId],
         scope: str,
         unserved: Mapping[NodeId, Unserved],
     ) -> None:
         """Report the outcome of routing for a track of ours, with those who get no data."""
-        lacks = {target: self._lack(target, scope, item) for target, item in unserved.items()}
-        self._routed(now, key, wanted, lacks)
+        failures = {target: self._failure(target, scope, item) for target, item in unserved.items()}
+        self._routed(now, key, targets, failures)
 
-    def _lack(self, target: NodeId, scope: str, item: Unserved) -> Lack:
+    def _failure(self, target: NodeId, scope: str, item: Unserved) -> DeliveryFailure:
         if item.code is not SnsRefusal.POLICY:
-            return Lack(SubscribeCode.UNREACHABLE, item.reason, self._settings.origin_grace)
+            return DeliveryFailure(
+                SubscribeCode.UNREACHABLE, item.reason, self._settings.origin_grace
+            )
         node = self._node(target)
         dialled = (
             self._settings.dynamic_peering
             and node is not None
             and bool(node.contacts)
             and self._links.session_to(target, 0) is None
-            and self._ways.refusal_of(scope, target) is None
+            and self._paths.refusal_of(scope, target) is None
         )
-        return Lack(SubscribeCode.POLICY, item.reason, _DIAL_TIME if dialled else 0.0)
+        return DeliveryFailure(SubscribeCode.POLICY, item.reason, _DIAL_TIME if dialled else 0.0)
 
     def session_to(self, node: NodeId, key: int, used: Container[int] = ()) -> int | None:
         """The session that takes data to a peer."""

@@ -127,7 +127,7 @@ class Switch:
             for node, place in moving.items()
             if place is not None and record.has_moved(node, place)
         }
-        kept = record.wanted
+        kept = record.targets
         if cut:
             kept -= {
                 node for node in moving if node in record.home and not self._may_stay(node, record)
@@ -293,7 +293,7 @@ class Switch:
                     record.relays[node] = relays
             else:
                 had = record.home.pop(node, None)
-                if node in record.wanted and (had is not None or node in moved):
+                if node in record.targets and (had is not None or node in moved):
                     record.displaced.add(node)
             reason = choice.unserved.get(node)
             known = record.unserved.pop(node, None)

@@ -46,10 +46,10 @@ class Sets:
     __slots__ = (
         "_chooser",
         "_egress",
-        "_host",
         "_local",
         "_plane",
         "_records",
+        "_routing",
         "_settings",
         "_targets",
         "_timers",
@@ -57,15 +57,15 @@ class Sets:
     )
 
     def __init__(
-        self, local: NodeId, host: SetRouting, plane: PeerPlane, settings: NetworkSettings
+        self, local: NodeId, routing: SetRouting, plane: PeerPlane, settings: NetworkSettings
     ) -> None:
         self.counters = SetsCounters()
         self._local = local
-        self._host = host
+        self._routing = routing
         self._plane = plane
         self._settings = settings
-        self._chooser = Chooser(host, settings)
-        self._egress = EgressSets(host, plane, self.counters)
+        self._chooser = Chooser(routing, settings)
+        self._egress = EgressSets(routing, plane, self.counters)
         self._records: dict[int, dict[int, IngressRecord]] = {}
         """By session and set id, as in :class:`Ingress`."""
         self._targets: dict[NodeId, dict[Ingress, IngressRecord]] = {}
@@ -91,9 +91,9 @@ class Sets:
             record = self._add(IngressRecord(ingress, key, 0, scope, None))
         renew = record.scope != scope
         record.scope = scope
-        self._want(now, record, targets, everything=True, renew=renew)
+        self._set_targets(now, record, targets, everything=True, renew=renew)
 
-    def leads(self, ingress: Ingress) -> bool:
+    def is_routed(self, ingress: Ingress) -> bool:
         """Whether the data of an ingress goes to any other relay now."""
         record = self._get(ingress)
         return record is not None and bool(record.current)
@@ -108,11 +108,11 @@ class Sets:
         hops = event.hops + 1
         record = self._get(ingress)
         if record is None:
-            arrived_on = self._host.node_of(session)
+            arrived_on = self._routing.node_of(session)
             record = self._add(IngressRecord(ingress, None, hops, event.scope, arrived_on))
         renew = (record.hops, record.scope) != (hops, event.scope)
         record.hops, record.scope = hops, event.scope
-        self._want(now, record, event.targets, everything=renew, renew=renew)
+        self._set_targets(now, record, event.targets, everything=renew, renew=renew)
         if event.released:
             self._plane.release(now, session, event.released)
 
@@ -135,7 +135,7 @@ class Sets:
         targets = sorted(named & item.targets)
         if event.code == SnsRefusal.MOVED:
             if item.owner is not None and not item.retired and targets:
-                self._passed(now, item.owner, frozenset(targets))
+                self._peer_rerouted(now, item.owner, frozenset(targets))
             return
         self.counters.refused_by_peers += len(targets)
         record = item.owner
@@ -143,7 +143,7 @@ class Sets:
             # No stream begins with it any more. Those under way may still get through, so its
             # targets stay in it until it is withdrawn.
             return
-        peer = self._host.node_of(session)
+        peer = self._routing.node_of(session)
         for target in targets:
             self._chooser.block(now, record, target, peer, event.code)
         self._evaluate(now, record, targets)
@@ -185,7 +185,7 @@ class Sets:
         if cut:
             self._egress.enforce(now, self._chooser.may_stay)
 
-    def astray(
+    def off_best_path(
         self, nodes: Iterable[NodeId], best: Callable[[NodeId], NodeId | None]
     ) -> list[NodeId]:
         """Targets among these that some data of peers does not take the best next hop to.
@@ -199,7 +199,7 @@ class Sets:
                 peer = best(node)
                 if any(
                     (session := record.home.get(node)) is None
-                    or self._host.node_of(session) != peer
+                    or self._routing.node_of(session) != peer
                     for record in records.values()
                     if not record.is_feed
                 ):
@@ -217,7 +217,7 @@ class Sets:
         if record is None:
             return None
         if not record.is_feed:
-            self._ask_anew(now, record, record.wanted)
+            self._request_new_streams(now, record, record.targets)
             return None
         if record.stretched:
             record.stretched = False
@@ -307,7 +307,7 @@ class Sets:
         record = self._get(ingress)
         if record is None:
             return
-        ways = dict(record.relays)
+        paths = dict(record.relays)
         self._index(record, _NOBODY)
         self._timers.cancel(ingress)
         sets = self._records[ingress.session]
@@ -319,36 +319,36 @@ class Sets:
             item.orphan(record.scope)
         for session in sorted(record.current):
             item = record.current[session]
-            item.relays = {node: ways.get(node, ()) for node in item.targets}
+            item.relays = {node: paths.get(node, ()) for node in item.targets}
             item.orphan(record.scope)
             self._egress.retire(now, item)
 
-    def _index(self, record: IngressRecord, wanted: frozenset[NodeId]) -> None:
+    def _index(self, record: IngressRecord, targets: frozenset[NodeId]) -> None:
         """Keep the index of targets up to date."""
-        for target in wanted - record.wanted:
+        for target in targets - record.targets:
             self._targets.setdefault(target, {})[record.ingress] = record
-        for target in record.wanted - wanted:
+        for target in record.targets - targets:
             entries = self._targets[target]
             del entries[record.ingress]
             if not entries:
                 del self._targets[target]
             record.forget(target)
-        record.wanted = wanted
+        record.targets = targets
 
     # Inside: what follows
 
-    def _want(
+    def _set_targets(
         self,
         now: float,
         record: IngressRecord,
-        wanted: frozenset[NodeId],
+        targets: frozenset[NodeId],
         *,
         everything: bool,
         renew: bool,
     ) -> None:
-        gone, come = record.wanted - wanted, wanted - record.wanted
-        self._index(record, wanted)
-        self._evaluate(now, record, wanted if everything else come, gone=gone, renew=renew)
+        gone, come = record.targets - targets, targets - record.targets
+        self._index(record, targets)
+        self._evaluate(now, record, targets if everything else come, gone=gone, renew=renew)
 
     def _evaluate_all(
         self, now: float, affected: dict[Ingress, list[NodeId]], *, cut: bool = False
@@ -372,9 +372,9 @@ class Sets:
         # At the origin targets depend on each other: copies for one region share a Via.
         asked = set(targets)
         if asked and record.is_feed:
-            asked.update(record.wanted)
-        ending = self._forbidden(record, asked & record.told) if cut else []
-        asked.difference_update(record.told)
+            asked.update(record.targets)
+        ending = self._forbidden(record, asked & record.refused_targets) if cut else []
+        asked.difference_update(record.refused_targets)
         asked.discard(self._local)
         switch = Switch(record, self._egress, self._chooser)
         before = dict(record.home) if record.is_feed else {}
@@ -390,11 +390,11 @@ class Sets:
         anew = self._install(now, record)
         if not record.is_feed:
             if switch.moved:
-                self._ask_anew(now, record, switch.moved)
+                self._request_new_streams(now, record, switch.moved)
         elif anew or any(before.get(node) != at for node, at in record.home.items()):
             self._plane.outdate(now, record.ingress, in_place=switch.stretched)
         switch.finish(now)
-        self._tell(now, record)
+        self._report_unserved(now, record)
         due = record.next_due()
         if due is None:
             self._timers.cancel(record.ingress)
@@ -413,7 +413,7 @@ class Sets:
     def _install(self, now: float, record: IngressRecord) -> bool:
         """Tell the plane where data goes; whether some of it goes to a new set."""
         egress = tuple(record.current[session].egress for session in sorted(record.current))
-        entry = (egress, self._local in record.wanted)
+        entry = (egress, self._local in record.targets)
         before = record.installed
         if entry == before:
             return False
@@ -421,35 +421,39 @@ class Sets:
         self._plane.install(now, record.ingress, egress, local=entry[1])
         return before is None or not set(egress).issubset(before[0])
 
-    def _passed(self, now: float, record: IngressRecord, targets: frozenset[NodeId]) -> None:
+    def _peer_rerouted(self, now: float, record: IngressRecord, targets: frozenset[NodeId]) -> None:
         """Behind a peer targets are served another way now."""
         if record.is_feed:
             self._plane.outdate(now, record.ingress)
         else:
-            self._ask_anew(now, record, targets)
+            self._request_new_streams(now, record, targets)
 
-    def _ask_anew(self, now: float, record: IngressRecord, targets: AbstractSet[NodeId]) -> None:
+    def _request_new_streams(
+        self, now: float, record: IngressRecord, targets: AbstractSet[NodeId]
+    ) -> None:
         """Let the o-relay go on in new streams with those that come and do not go to these."""
         if targets and self._plane.carries(record.ingress):
             with suppress(StateError):
-                self._host.refuse_sns(now, *record.ingress, SnsRefusal.MOVED, sorted(targets))
+                self._routing.refuse_sns(now, *record.ingress, SnsRefusal.MOVED, sorted(targets))
 
-    def _tell(self, now: float, record: IngressRecord) -> None:
+    def _report_unserved(self, now: float, record: IngressRecord) -> None:
         """Tell the sender of a set which targets get nothing, so that it finds another way."""
         if record.ingress.session == LOCAL:
             if record.key is not None:
-                self._host.led(now, record.key, record.wanted, record.scope, record.unserved)
+                self._routing.report_routing(
+                    now, record.key, record.targets, record.scope, record.unserved
+                )
             return
         due: dict[SnsRefusal, list[NodeId]] = {}
-        for target in sorted(record.unserved.keys() - record.told):
+        for target in sorted(record.unserved.keys() - record.refused_targets):
             item = record.unserved[target]
             if item.due <= now:
                 due.setdefault(item.code, []).append(target)
         for code in sorted(due):
             # A session that is about to end needs no refusal.
             with suppress(StateError):
-                self._host.refuse_sns(now, *record.ingress, code, due[code])
-            record.told.update(due[code])
+                self._routing.refuse_sns(now, *record.ingress, code, due[code])
+            record.refused_targets.update(due[code])
             self.counters.refused += len(due[code])
             for target in due[code]:
                 record.blocks.pop(target, None)

@@ -26,13 +26,13 @@ from laps_wire.nodeid import NodeId
 __all__ = [
     "COPY_PRICE_US",
     "Choice",
-    "Figures",
     "Pick",
+    "Score",
     "Situation",
+    "apply_choice",
     "choose",
-    "figures",
-    "laid_out",
     "prefer",
+    "score",
 ]
 
 COPY_PRICE_US: Final = 20_000
@@ -70,7 +70,7 @@ class Situation(NamedTuple):
     """Copies that may leave towards this region; None: any number."""
 
 
-class Figures(NamedTuple):
+class Score(NamedTuple):
     """What a layout costs; the lesser is better, the first difference decides."""
 
     bad: int
@@ -86,41 +86,41 @@ class Figures(NamedTuple):
         return self.bad, self.excess
 
 
-def figures(situation: Situation, ways: Mapping[NodeId, Candidate]) -> Figures:
+def score(situation: Situation, paths: Mapping[NodeId, Candidate]) -> Score:
     """Measure a layout."""
-    copies = len({way.peer for way in ways.values()})
+    copies = len({path.peer for path in paths.values()})
     limit = copies if situation.max_copies is None else situation.max_copies
-    return Figures(
-        bad=sum(map(situation.is_bad, ways.values())),
+    return Score(
+        bad=sum(map(situation.is_bad, paths.values())),
         excess=max(0, copies - limit),
-        cost_us=sum(way.cost_us for way in ways.values()) + COPY_PRICE_US * copies,
+        cost_us=sum(path.cost_us for path in paths.values()) + COPY_PRICE_US * copies,
     )
 
 
-def laid_out(situation: Situation, choice: Choice) -> dict[NodeId, Candidate]:
+def apply_choice(situation: Situation, choice: Choice) -> dict[NodeId, Candidate]:
     """The way of each target by this choice; later picks do not take from earlier ones."""
-    ways = dict(situation.plain)
+    paths = dict(situation.plain)
     moved: set[NodeId] = set()
     for pick in choice:
-        for target, way in situation.options.get(pick.via, {}).items():
+        for target, path in situation.options.get(pick.via, {}).items():
             if target not in moved and (pick.only is None or target in pick.only):
-                ways[target] = way
+                paths[target] = path
                 moved.add(target)
-    return ways
+    return paths
 
 
 def choose(situation: Situation) -> Choice:
     """The choice that is best now, whatever was chosen before; () is hub-and-spoke."""
     choice: Choice = ()
-    ways = laid_out(situation, choice)
-    now = figures(situation, ways)
+    paths = apply_choice(situation, choice)
+    now = score(situation, paths)
     while any(now.faults):
-        trials: list[tuple[Figures, NodeId, int, Choice]] = []
+        trials: list[tuple[Score, NodeId, int, Choice]] = []
         for via in situation.options:
             if via not in situation.burdened and all(pick.via != via for pick in choice):
-                for rank, pick in enumerate(_picks(situation, ways, via, now.excess)):
+                for rank, pick in enumerate(_picks(situation, paths, via, now.excess)):
                     trial = (*choice, pick)
-                    found = figures(situation, laid_out(situation, trial))
+                    found = score(situation, apply_choice(situation, trial))
                     trials.append((found, via, rank, trial))
         if not trials:
             break
@@ -128,18 +128,18 @@ def choose(situation: Situation) -> Choice:
         if found.faults >= now.faults:
             break
         choice, now = trial, found
-        ways = laid_out(situation, choice)
+        paths = apply_choice(situation, choice)
     return choice
 
 
 def _picks(
-    situation: Situation, ways: Mapping[NodeId, Candidate], via: NodeId, excess: int
+    situation: Situation, paths: Mapping[NodeId, Candidate], via: NodeId, excess: int
 ) -> list[Pick]:
     """What could be done with one next hop."""
     mend = frozenset(
         target
-        for target, way in situation.options[via].items()
-        if situation.is_bad(ways[target]) and not situation.is_bad(way)
+        for target, path in situation.options[via].items()
+        if situation.is_bad(paths[target]) and not situation.is_bad(path)
     )
     picks = [Pick(via, mend)] if mend else []
     # A way that is good enough stays where it is, as long as copies are not too many.
@@ -156,10 +156,10 @@ def prefer(situation: Situation, current: Choice) -> Choice:
     best = choose(situation)
     if current == best or any(pick.via in situation.burdened for pick in current):
         return best
-    kept = figures(situation, laid_out(situation, current))
-    if kept.faults >= figures(situation, situation.plain).faults:
+    kept = score(situation, apply_choice(situation, current))
+    if kept.faults >= score(situation, situation.plain).faults:
         return best
-    new = figures(situation, laid_out(situation, best))
+    new = score(situation, apply_choice(situation, best))
     worth = new.faults < kept.faults or (
         new.faults == kept.faults and new.cost_us < _BETTER * kept.cost_us
     )

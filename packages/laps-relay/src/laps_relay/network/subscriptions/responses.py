@@ -21,17 +21,15 @@ from laps_wire.peering.laps2 import Stamp, SubscribeResponse
 from laps_wire.peering.laps2.information import SubscribeIdentity
 
 __all__ = [
-    "MAX_PASSED",
-    "MAX_TURNS",
+    "MAX_REMEMBERED",
+    "MAX_REPEATS",
     "SOON",
     "ResponseLoopFilter",
-    "way_back",
+    "return_session",
 ]
 
-__all__ = ["way_back"]
 
-
-def way_back(table: SubscribeTable, session: int, response: SubscribeResponse) -> int | None:
+def return_session(table: SubscribeTable, session: int, response: SubscribeResponse) -> int | None:
     """The session over which a response that came on ``session`` goes on; None: it is dropped.
 
     It is dropped if the subscribe is not known, or is known with another stamp.
@@ -43,9 +41,9 @@ def way_back(table: SubscribeTable, session: int, response: SubscribeResponse) -
     return None if back == session else back
 
 
-MAX_PASSED: Final = 65_536
+MAX_REMEMBERED: Final = 65_536
 """Answers that are remembered; the oldest are forgotten first."""
-MAX_TURNS: Final = 16
+MAX_REPEATS: Final = 16
 """How often one relay may answer one subscribe within the time."""
 SOON: Final = 1.0
 """An answer that says the same within so many seconds goes round."""
@@ -53,7 +51,7 @@ SOON: Final = 1.0
 _Key: TypeAlias = "tuple[SubscribeIdentity, Stamp, NodeId, int | None]"
 
 
-class _Passed(NamedTuple):
+class _Seen(NamedTuple):
     at: float
     code: int
     turns: int
@@ -62,34 +60,34 @@ class _Passed(NamedTuple):
 class ResponseLoopFilter:
     """What passed lately."""
 
-    __slots__ = ("_hold", "_passed")
+    __slots__ = ("_hold", "_seen")
 
     def __init__(self, hold: float) -> None:
         """``hold``: how long an answer is remembered, in seconds."""
         self._hold = hold
-        self._passed: dict[_Key, _Passed] = {}
+        self._seen: dict[_Key, _Seen] = {}
 
-    def lets(self, now: float, response: SubscribeResponse, epoch: int | None) -> bool:
+    def accepts(self, now: float, response: SubscribeResponse, epoch: int | None) -> bool:
         """Whether an answer may pass; ``epoch`` is that of who gave it, as far as we know."""
         key = response.identity, response.stamp, response.responder, epoch
-        known = self._passed.get(key)
+        known = self._seen.get(key)
         turns = 1
         if known is not None and now < known.at + self._hold:
             repeated = known.code == response.code and now < known.at + SOON
-            if repeated or known.turns >= MAX_TURNS:
+            if repeated or known.turns >= MAX_REPEATS:
                 return False
             turns = known.turns + 1
-        self._passed.pop(key, None)
-        self._passed[key] = _Passed(now, response.code, turns)
+        self._seen.pop(key, None)
+        self._seen[key] = _Seen(now, response.code, turns)
         self._trim(now)
         return True
 
     def _trim(self, now: float) -> None:
-        while self._passed:
-            oldest = next(iter(self._passed))
-            if len(self._passed) <= MAX_PASSED and now < self._passed[oldest].at + self._hold:
+        while self._seen:
+            oldest = next(iter(self._seen))
+            if len(self._seen) <= MAX_REMEMBERED and now < self._seen[oldest].at + self._hold:
                 break
-            del self._passed[oldest]
+            del self._seen[oldest]
 
     def __len__(self) -> int:
-        return len(self._passed)
+        return len(self._seen)

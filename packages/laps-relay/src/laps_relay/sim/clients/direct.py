@@ -1,7 +1,7 @@
-"""Clients without MoQT: publishers and subscribers that speak with the core of their relay.
+"""Clients without MoQT: publishers and subscribers that call the core of their relay.
 
-They stand where the Edge's bridge stands in a server: they are the ``LocalSide`` and the
-``DataSink`` of a network core.
+They take the place of an Edge's upstream seam: they are the ``LocalSide`` and the ``DataSink`` of a
+network core.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PULL_DELAY: Final = 0.002
 
 
 class _Incoming:
-    """A stream on its way to our clients."""
+    """A stream that our clients receive."""
 
     __slots__ = ("buffer", "key", "next", "of")
 
@@ -49,7 +49,7 @@ class DirectClients(Clients):
         call: Call,
         core: Callable[[], NetworkRelay],
     ) -> None:
-        """``core`` gives the core of the relay, which is made after its clients."""
+        """``core`` returns the core of the relay, which is made after its clients."""
         super().__init__(clock, ledger, contact, call)
         self._core = core
         self._pulled: dict[int, Feed] = {}
@@ -62,7 +62,7 @@ class DirectClients(Clients):
         self._core().announce(now, publication.kind, publication.name)
 
     def unpublish(self, publication: Publication) -> None:
-        """A publisher goes; groups under way are finished."""
+        """A publisher leaves; groups in progress are finished."""
         if publication not in self.publications:
             return
         self.publications.remove(publication)
@@ -81,7 +81,7 @@ class DirectClients(Clients):
 
     @property
     def pulled(self) -> set[int]:
-        """The keys of what is sent because somebody wants it."""
+        """The keys of tracks that are sent because they are subscribed to."""
         return {key for each in self.publications for key in each.flows}
 
     def _ask(self, now: float, key: int, name: FullTrackName) -> None:  # noqa: ARG002
@@ -97,7 +97,7 @@ class DirectClients(Clients):
             self._call(lambda now: self._core().unwant(now, want.name))
 
     def forget(self) -> None:
-        """They are clients of another process now; what still comes here is for nobody."""
+        """The clients move to another process; whatever still arrives here is ignored."""
         super().forget()
         self._incoming.clear()
 
@@ -229,7 +229,7 @@ class DirectClients(Clients):
         self._renewed[key] = None
 
     def release(self, now: float, key: int) -> None:  # noqa: ARG002
-        """Nobody wants it any more."""
+        """No relay subscribes to the track any more."""
         self._pulled.pop(key, None)
         for publication in self.publications:
             publication.flows.pop(key, None)

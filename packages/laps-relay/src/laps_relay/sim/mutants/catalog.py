@@ -136,7 +136,7 @@ _STEERED: Final = tuple((seed, 8, "regions", STEERING) for seed in range(1, 10))
 
 
 def _anywhere(kind: str) -> tuple[Hiding, ...]:
-    """Where to look if the code has moved on, and the runs above with it."""
+    """Return further runs to search when a change of the code hides a mutant in the others."""
     shapes = ("chord", "random", "ring", "regions", "tree")
     return tuple((seed, 8, shapes[seed % len(shapes)], kind) for seed in range(1, 60))
 

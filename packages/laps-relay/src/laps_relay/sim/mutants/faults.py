@@ -23,7 +23,7 @@ from laps_relay.network.sets.sets import Sets
 from laps_relay.network.steering import steering
 from laps_relay.network.steering.steering import Steering
 from laps_relay.network.steering.via_choice import prefer
-from laps_relay.network.subscriptions.wants import Wants
+from laps_relay.network.subscriptions.subscriber_role import SubscriberRole
 from laps_relay.peer_forwarding import relayed_stream, state
 from laps_relay.peer_forwarding.fib import Fib
 from laps_relay.peer_forwarding.forwarding import SetIdle
@@ -141,7 +141,7 @@ def stubs_asked(patch: Patching) -> None:
         opened(self, now, address)
         for number in range(4):
             name = FullTrackName(Namespace.of(b"t%d" % number), b"")
-            self.client.offer(now, AnnounceKind.NAMESPACE, name)
+            self.client.publish(now, AnnounceKind.NAMESPACE, name)
 
     patch.set(StubParent, "open", generous)
 
@@ -171,7 +171,7 @@ class _OrRank(tuple[int, ...]):
 
 
 def or_compare(patch: Patching) -> None:
-    """A way is better if it is shorter or faster."""
+    """A path is better if it is shorter or faster."""
     rank = NodeTable.rank
     patch.set(NodeTable, "rank", lambda self, peer, info: _OrRank(rank(self, peer, info)))
 
@@ -183,7 +183,7 @@ def no_withdrawals(patch: Patching) -> None:
 
 
 def no_split_horizon(patch: Patching) -> None:
-    """A peer is told of nodes that are reached through it."""
+    """A relay advertises nodes to the peer through which they are reached."""
     split = AdjRibOut.export_to
 
     def export_to(self: AdjRibOut, peer: Any, node: Any) -> Any:
@@ -195,12 +195,12 @@ def no_split_horizon(patch: Patching) -> None:
 
 
 def adj_in_kept(patch: Patching) -> None:
-    """The end of a session does not end what it told."""
+    """The end of a session does not remove what the peer advertised."""
     patch.set(Nib, "remove_peer", lambda self, now, peer: None)  # noqa: ARG005
 
 
 def best_not_told(patch: Patching) -> None:
-    """A new best way is not advertised in place of the old one."""
+    """A new best path is not advertised in place of the old one."""
     renew = AdjRibOut.renew
     tables = arguments(patch, AdjRibOut, "table")
 
@@ -213,7 +213,7 @@ def best_not_told(patch: Patching) -> None:
 
 
 def not_resteered(patch: Patching) -> None:
-    """Sets do not follow the best ways."""
+    """Sets do not follow the best paths."""
     patch.set(Sets, "reroute", lambda self, now, nodes=None, *, cut=False: None)  # noqa: ARG005
 
 
@@ -226,7 +226,7 @@ def told_late(patch: Patching) -> None:
 
 
 def epoch_ignored(patch: Patching) -> None:
-    """What a node said before its restart stays."""
+    """Entries from before a restart of their source stay."""
     node_changed, received = FloodTable.node_changed, FloodTable.received
 
     def same(self: Any, now: float, node: Any, epoch: int | None) -> None:
@@ -259,7 +259,7 @@ def newcomers_not_told(patch: Patching) -> None:
 
 def unsubscribed_at_once(patch: Patching) -> None:
     """The last unsubscribe does not wait."""
-    settings_with(patch, Wants, unsubscribe_delay=0)
+    settings_with(patch, SubscriberRole, unsubscribe_delay=0)
 
 
 def answers_lost(patch: Patching) -> None:
@@ -291,7 +291,7 @@ def sets_kept(patch: Patching) -> None:
 
 
 def sets_end_early(patch: Patching) -> None:
-    """Old sets are withdrawn while streams are under way."""
+    """Old sets are withdrawn while their streams are open."""
     states = arguments(patch, Fib, "state")
 
     def impatient(self: Fib, now: float, egress: Any) -> None:  # noqa: ARG001
@@ -301,12 +301,12 @@ def sets_end_early(patch: Patching) -> None:
 
 
 def ghosts_chased(patch: Patching) -> None:
-    """Relays in between look for other ways to a node that is gone."""
+    """Relays in between look for other paths to a node that is gone."""
     patch.set(Chooser, "steady", lambda self, now, record, target, hop: hop)  # noqa: ARG005
 
 
 def policy_skipped(patch: Patching) -> None:
-    """The class of a track does not narrow its ways."""
+    """The class of a track does not restrict its paths."""
     patch.set(PathFinder, "refusal", lambda self, scope, way: None)  # noqa: ARG005
 
 
@@ -334,7 +334,7 @@ def filters_skipped(patch: Patching) -> None:
 
 
 def countries_ignored(patch: Patching) -> None:
-    """Nobody looks which countries a link passes."""
+    """Relays ignore which countries a link passes."""
     patch.set(LinkTable, "between", lambda self, one, other: ())  # noqa: ARG005
 
 
@@ -349,7 +349,7 @@ def twin_ignored(patch: Patching) -> None:
 
 
 def ttl_ignored(patch: Patching) -> None:
-    """Nothing has a deadline, and nobody looks how long something waits."""
+    """Nothing has a deadline, and nothing expires."""
     start = Fanout.open
 
     def patient(self: Fanout, now: float, priority: int, deadline: Any, *, expires: bool) -> None:  # noqa: ARG001
@@ -366,8 +366,8 @@ def priority_ignored(patch: Patching) -> None:
 
 
 def drain_ignored(patch: Patching) -> None:
-    """Nobody looks again at a track when a way changes that is not the best one."""
-    patch.set(Steering, "ways_changed", lambda self, nodes: None)  # noqa: ARG005
+    """A track is not steered again when a path changes that is not the best one."""
+    patch.set(Steering, "paths_changed", lambda self, nodes: None)  # noqa: ARG005
 
 
 def overload_ignored(patch: Patching) -> None:
@@ -389,8 +389,8 @@ def vias_never_left(patch: Patching) -> None:
 
 
 def vias_not_dialled(patch: Patching) -> None:
-    """Nobody dials the Via that would help."""
-    patch.set(Steering, "wishes", lambda self, now: [])  # noqa: ARG005
+    """No relay dials the Via that would help."""
+    patch.set(Steering, "demanded_peers", lambda self, now: [])  # noqa: ARG005
 
 
 def continuations_off(patch: Patching) -> None:

@@ -2,8 +2,8 @@
 
 The package is optional: ``pip install -e "packages/laps-relay[sim]"``. A name is a key of its
 repository, such as ``topozoo/Abilene``, ``sndlib/germany50`` or ``backbone/europe``. Cities become
-Edges, cities with many links are Vias too (a relay that forwards is one whatever its type says;
-every fourth of them is left a pure Via), and delays follow from the length of the cables.
+Edges. Cities with many links forward too, as any relay does, and every fourth of them is a pure
+Via. Delays follow from the length of the cables.
 """
 
 from __future__ import annotations
