@@ -79,7 +79,7 @@ def test_a_message_counts_with_its_last_byte(draft: Draft) -> None:
     stream_id = 0 if draft is D18 else lone.control_id
     whole = encode(PublishNamespace(0, NS), draft)
     lone.raw(stream_id, whole[:-1])
-    assert lone.session.open_requests == ()
+    assert not lone.session.open_requests
     lone.raw(stream_id, whole[-1:] + whole[:2])
     assert lone.session.open_requests == (0,)
     assert lone.close_code is None
