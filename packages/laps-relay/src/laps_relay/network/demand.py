@@ -86,10 +86,10 @@ class ConnectionDemand:
     def update(self, now: float) -> None:
         """Give the dialler what steering asks for, and end what nobody needs."""
         wanted, servers = self._wanted, self._servers.known
-        if self._settings.dynamic_peering and self._steering.wishes_due(now):
+        if self._settings.dynamic_peering and self._steering.demand_due(now):
             wanted = {
                 node: known.contacts
-                for node in self._steering.wishes(now)
+                for node in self._steering.demanded_peers(now)
                 if (known := self._node(node)) is not None
             }
         others = wanted is not self._wanted and wanted != self._wanted
@@ -123,7 +123,7 @@ class ConnectionDemand:
     def part(self, now: float, session: int, seconds: float) -> None:
         """End a connection that is configured no more, when both ends have moved its data."""
         link = self._links.get(session)
-        if link is None or link.node is None or link.guest is not None or link.leaving:
+        if link is None or link.node is None or link.foreign_peer is not None or link.leaving:
             return
         if self._sets.uses(session):
             reason = "not configured any more"

@@ -59,7 +59,7 @@ class Policy(Protocol):
     ) -> Refusal | None:
         """At the o-relay: whether subscribers at ``source`` may have this track."""
 
-    def want(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
+    def local_subscribe(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
         """At the s-relay: whether our own clients may have this track."""
 
     def scope(self, name: FullTrackName) -> str:

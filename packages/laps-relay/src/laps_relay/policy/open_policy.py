@@ -58,7 +58,7 @@ class OpenPolicy:
         """Everybody may have every track."""
         return None
 
-    def want(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
+    def local_subscribe(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
         """Everybody may have every track."""
         return None
 

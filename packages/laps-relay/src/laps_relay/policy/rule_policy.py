@@ -165,7 +165,7 @@ class RulePolicy:
         """At the o-relay: whether subscribers at ``source`` may have this track."""
         return first_refusal(self.explain_subscriber(name, source))
 
-    def want(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
+    def local_subscribe(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
         """At the s-relay: whether our own clients may have this track."""
         return first_refusal(self.explain_subscriber(name, local))
 
@@ -232,7 +232,7 @@ class RulePolicy:
         return path_findings(self._fences_of(scope), self._links, relays)
 
     def explain_subscriber(self, name: FullTrackName, node: NodeSelf) -> Iterator[Finding]:
-        """Of :meth:`subscribe` and :meth:`want`."""
+        """Of :meth:`subscribe` and :meth:`local_subscribe`."""
         facts = self._book.of(node)
         for rule in self._rules_of(name):
             yield from node_finding(

@@ -288,8 +288,11 @@ class NetworkMember(ABC):
         return read_policy(file, self._identity)
 
     def set_policy(self, policy: RulePolicy | None, file: Path | None) -> None:
-        """Put another policy in force at once."""
-        self._policy, self._policy_file = policy, file
+        """Put another policy in force at once; do nothing if its rules are those in force."""
+        self._policy_file = file
+        if _same_rules(policy, self._policy):
+            return
+        self._policy = policy
         self._policy_set(policy)
         if self._edge is not None:
             # Before the network takes away what it gives: so clients get the reason.
@@ -500,6 +503,12 @@ class NetworkMember(ABC):
         """Forget the nodes of sessions that are over."""
         live = {row.session for row in self.peers()}
         self._nodes = {number: node for number, node in self._nodes.items() if number in live}
+
+
+def _same_rules(one: RulePolicy | None, other: RulePolicy | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one.rules == other.rules
 
 
 def _in_words(policy: RulePolicy | None) -> list[str]:

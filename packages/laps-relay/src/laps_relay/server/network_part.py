@@ -248,7 +248,7 @@ class NetworkPart(NetworkMember):
         return (
             self.relay.tables.sizes(),
             self.relay.plane.counters(),
-            self.relay.interests.counters().collisions,
+            self.relay.subscriptions.counters().collisions,
         )
 
     # For records of traffic

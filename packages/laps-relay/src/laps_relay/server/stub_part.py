@@ -144,7 +144,7 @@ class StubPart(NetworkMember):
         """Return why policy forbids a track for our own clients, or None."""
         if self._policy is None:
             return None
-        refusal = self._policy.want(name, self.relay.info.node)
+        refusal = self._policy.local_subscribe(name, self.relay.info.node)
         return None if refusal is None else refusal.reason
 
     def takes_clients(self, url: str) -> None:

@@ -34,7 +34,7 @@ class SimStub(StubRelay):
 
     def against(self, name: FullTrackName) -> str | None:
         """What policy has against a track for the Stub's clients."""
-        refusal = self.policy.want(name, self.info.node)
+        refusal = self.policy.local_subscribe(name, self.info.node)
         return None if refusal is None else refusal.reason
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from laps_relay.network.fetch.fetch_router import FetchRouter, entry_of
-from laps_relay.network.subscriptions.interests import TrackHashes
+from laps_relay.network.subscriptions.subscriptions import TrackHashes
 from laps_relay.policy.facts import scope_of
 from laps_sdk.upstream.interfaces import FetchRefusal, FetchSide
 from laps_wire.hashing import KeyedHasher
@@ -76,7 +76,7 @@ class FetchAsking:
     def ask(self, now: float, name: FullTrackName, data: SubscribeData) -> int | FetchRefusal:
         """Ask for a range of a track; gives its ID, or why nobody can be asked."""
         router, own = self._router, self._router.node(self._local)
-        refusal = None if own is None else router.policy.want(name, own)
+        refusal = None if own is None else router.policy.local_subscribe(name, own)
         if refusal is not None:
             return FetchRefusal(SubscribeCode.POLICY, refusal.reason)
         track = self._hashes(name)
@@ -109,7 +109,7 @@ class FetchAsking:
         while asked.rest:
             request = asked.request = replace(asked.request, target=asked.rest.pop(0))
             entry = entry_of(request)
-            for session in router.ways(request.target):
+            for session in router.sessions_to(request.target):
                 peer = router.peer(session)
                 refusal = None if peer is None else router.policy.export_subscribe(entry, peer)
                 if refusal is not None:
@@ -125,7 +125,8 @@ class FetchAsking:
             target = asked.request.target
             message = FetchCancel(self._local, target, fetch_id, 0)
             _ = any(
-                self._router.send(now, session, message) for session in self._router.ways(target)
+                self._router.send(now, session, message)
+                for session in self._router.sessions_to(target)
             )
 
     def over(self, fetch_id: int) -> None:

@@ -42,11 +42,11 @@ RATE: Final = 200.0
 class Fetches:
     """Takes messages about fetches, from peers and from our own clients."""
 
-    __slots__ = ("_budgets", "_local", "_router", "asking", "serving")
+    __slots__ = ("_budgets", "_local", "asking", "router", "serving")
 
     def __init__(self, local: NodeId, router: FetchRouter, hasher: KeyedHasher) -> None:
         self._local = local
-        self._router = router
+        self.router = router
         self.asking = FetchAsking(local, router, hasher)
         self.serving = FetchServing(local, router, hasher)
         self._budgets: dict[int, tuple[float, float]] = {}
@@ -61,7 +61,7 @@ class Fetches:
 
     def received(self, now: float, session: int, message: FetchMessage) -> None:
         """A peer sent a message: for us, or for another relay."""
-        within = self._pay(now, session)
+        within = self._spend(now, session)
         match message:
             case FetchRequest():
                 self._request(now, session, message, within=within)
@@ -87,7 +87,7 @@ class Fetches:
         self.asking.node_gone(now, node)
         self.serving.node_gone(now, node)
 
-    def _pay(self, now: float, session: int) -> bool:
+    def _spend(self, now: float, session: int) -> bool:
         left, when = self._budgets.get(session, (BURST, now))
         left = min(BURST, left + (now - when) * RATE)
         within = left >= 1
@@ -98,25 +98,25 @@ class Fetches:
         source = request.source
         if source == self._local:
             return  # it went round
-        no = self._judge(now, session, request, within=within)
+        no = self._handle_request(now, session, request, within=within)
         if no is not None:
             handle = source, request.fetch_id
             self._respond(now, self.serving.response(handle, no), session)
 
-    def _judge(
+    def _handle_request(
         self, now: float, session: int, request: FetchRequest, *, within: bool
     ) -> FetchRefusal | None:
         """Do what a request wants; why not, if it cannot be done."""
         if not within:
             return FetchRefusal(SubscribeCode.LIMIT, "too many fetches at once")
-        peer = self._router.peer(session)
+        peer = self.router.peer(session)
         refusal = None
         if peer is not None:
-            refusal = self._router.policy.import_subscribe(entry_of(request), peer)
+            refusal = self.router.policy.import_subscribe(entry_of(request), peer)
         if refusal is not None:
             return FetchRefusal(SubscribeCode.POLICY, refusal.reason)
         if request.target == self._local:
-            announcers = self._router.announcers(request)
+            announcers = self.router.announcers(request)
             if announcers is None:
                 return self.serving.request(now, request)
             others = [node for node in announcers if node != request.source]
@@ -133,24 +133,24 @@ class Fetches:
         if message.hops >= MAX_HOPS:
             return FetchRefusal(SubscribeCode.UNREACHABLE, "it goes round")
         onward = replace(message, hops=message.hops + 1, parameters=message.parameters.carried())
-        for way in self._router.ways(to):
-            if way == session:
+        for onward_session in self.router.sessions_to(to):
+            if onward_session == session:
                 continue
-            peer, refusal = self._router.peer(way), None
+            peer, refusal = self.router.peer(onward_session), None
             if isinstance(onward, FetchRequest) and peer is not None:
-                refusal = self._router.policy.export_subscribe(entry_of(onward), peer)
+                refusal = self.router.policy.export_subscribe(entry_of(onward), peer)
             if refusal is not None:
                 no = FetchRefusal(SubscribeCode.POLICY, refusal.reason)
-            elif self._router.send(now, way, onward):
+            elif self.router.send(now, onward_session, onward):
                 return None
         return no
 
     def _respond(self, now: float, response: FetchResponse, session: int | None = None) -> None:
         """Answer a relay: over the session on which it was heard, or any other way."""
-        ways = self._router.ways(response.source)
+        sessions = self.router.sessions_to(response.source)
         if session is not None:
-            ways.insert(0, session)
-        _ = any(self._router.send(now, way, response) for way in ways)
+            sessions.insert(0, session)
+        _ = any(self.router.send(now, each, response) for each in sessions)
 
     # Our own clients
 

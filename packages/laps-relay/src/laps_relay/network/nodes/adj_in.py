@@ -82,14 +82,14 @@ def too_fast(
     The sum of the path is the round trip from the peer to the node, and with our own link it is
     the one from us. A neighbour's sRTT is our own measurement, so only its location can be wrong.
     """
-    told = info.node
+    newest = info.node
     if (
         record is not None
-        and told is not record.told.node
-        and not record.told.node.stamp < told.stamp
+        and newest is not record.latest.node
+        and not record.latest.node.stamp < newest.stamp
     ):
-        told = record.told.node  # who passes a node on must not move it to be believed
-    place = place_of(declared(told))
+        newest = record.latest.node  # who passes a node on must not move it to be believed
+    place = place_of(declared(newest))
     if place is None:
         return None
     total = 0

@@ -129,20 +129,20 @@ class AdjRibOut:
         withheld = out.withheld
         for node in sorted(out.dirty):
             wanted = self.export_to(peer, node)
-            told = sent.get(node)
+            last_sent = sent.get(node)
             if withheld:
                 withheld.pop(node, None)
             if wanted is None:
-                if told is not None:
+                if last_sent is not None:
                     del sent[node]
                     withdraw.append(node)
-            elif again or (wanted is not told and wanted != told):
-                if told is None and node != self._node:
+            elif again or (wanted is not last_sent and wanted != last_sent):
+                if last_sent is None and node != self._node:
                     if room <= 0:
                         withheld[node] = None
                         continue
                     room -= 1
-                if told is None:
+                if last_sent is None:
                     out.begun.append(node)
                 sent[node] = wanted
                 advertise.append(wanted)
@@ -169,7 +169,7 @@ class AdjRibOut:
             for item in info.path:
                 if item.node_id == target:
                     return None
-        return info if self.policy.export_node(info, peer.told.node) is None else None
+        return info if self.policy.export_node(info, peer.latest.node) is None else None
 
     def renew(self, now: float, node: NodeId) -> None:
         """Make the export of a node what its best way says, unless it is only a small change."""
@@ -193,8 +193,8 @@ class AdjRibOut:
         # The self part that came with the path, not the newest one: what goes along a path has no
         # loop, so that what somebody invented does not go round when he is gone.
         said = info
-        if via.out is None and record.told.node.stamp.epoch == info.node.stamp.epoch:
-            said = record.told  # without control a peer has said nothing since the handshake
+        if via.out is None and record.latest.node.stamp.epoch == info.node.stamp.epoch:
+            said = record.latest  # without control a peer has said nothing since the handshake
         export = NodeInfo(said.node, said.signature, path, info.parameters.carried())
         if record.export is not None and record.via is via:
             former = record.export
@@ -243,18 +243,18 @@ class AdjRibOut:
         if export is None and record.export is None:
             # If a node goes and another comes in its place before anybody asks, as when the true
             # holder of its id is here, its record is a new one: what others were told still holds.
-            self._mark(record.node, None, told=True)
+            self._mark(record.node, None, only_sent=True)
             return
         record.export = export
         record.via = via
         self._mark(record.node, via)
 
-    def _mark(self, node: NodeId, via: PeerRecord | None, *, told: bool = False) -> None:
+    def _mark(self, node: NodeId, via: PeerRecord | None, *, only_sent: bool = False) -> None:
         """Peers may have to be told of a node; who leads there is only if it was told before.
 
         With ``told`` that goes for all of them: there is nothing but a withdrawal to tell.
         """
         for peer in self._table.peers.values():
             out = peer.out
-            if out is not None and (node in out.sent or not (told or peer is via)):
+            if out is not None and (node in out.sent or not (only_sent or peer is via)):
                 out.dirty[node] = None

@@ -76,9 +76,9 @@ class ImportFilter:
     def reconsider(self) -> None:
         """Ask again about what depends on nodes that appeared or say something else."""
         self._table.refresh()
-        while self._table.news:
-            news, self._table.news = self._table.news, {}
-            for node, before in news.items():
+        while self._table.changed_selves:
+            changed_selves, self._table.changed_selves = self._table.changed_selves, {}
+            for node, before in changed_selves.items():
                 self._heard_of(node, before)
             self._table.refresh()
 
@@ -92,7 +92,7 @@ class ImportFilter:
         waiting = self._unseen.pop(node, {})
         if before is None:
             affected = [(self._table.peers[peer], target) for peer, target in waiting]
-        elif _standing(before) != _standing(record.told.node):
+        elif _standing(before) != _standing(record.latest.node):
             affected = list(self._table.through(node))
             affected += [(peer, node) for peer in self._table.peers.values()]
         else:
@@ -100,7 +100,7 @@ class ImportFilter:
         for peer, target in affected:
             self._ask_again(peer, target)
         # Rules of a class are asked where data goes: those ways must be judged again, too.
-        self._table.ways.update(dict.fromkeys(target for _, target in affected))
+        self._table.paths.update(dict.fromkeys(target for _, target in affected))
 
     def _remember(self, node: NodeSelf) -> None:
         """It may come back as another one, and ways through it may still be there."""
@@ -119,11 +119,11 @@ class ImportFilter:
         if self._is_open:
             return True
         record = self._table.records.get(info.node.node_id)
-        if record is not None and record.told.node is not info.node:
-            told = record.told
-            if told.node.stamp > info.node.stamp:
-                info = NodeInfo(told.node, told.signature, info.path, info.parameters)
-        return self._policy.import_node(info, peer.told.node, self._info) is None
+        if record is not None and record.latest.node is not info.node:
+            newest = record.latest
+            if newest.node.stamp > info.node.stamp:
+                info = NodeInfo(newest.node, newest.signature, info.path, info.parameters)
+        return self._policy.import_node(info, peer.latest.node, self._info) is None
 
 
 def _standing(node: NodeSelf) -> tuple[object, ...]:

@@ -259,19 +259,21 @@ class Nib:
     def has_changes(self) -> bool:
         """Whether :meth:`take_changes` may give any."""
         table = self._table
-        return bool(table.routes or table.nodes or table.ways or table.stale or table.news)
+        return bool(
+            table.routes or table.nodes or table.paths or table.stale or table.changed_selves
+        )
 
     def take_changes(self) -> Changes:
         """What changed since the last time."""
         table = self._table
-        if table.stale or table.news:
+        if table.stale or table.changed_selves:
             self._imports.reconsider()
-        if not (table.routes or table.nodes or table.ways):
+        if not (table.routes or table.nodes or table.paths):
             # What was forgotten by one peer only is no news either.
             if self._lost:
                 self._lost.clear()
             return NOTHING
-        alternates = sorted(table.ways.keys() - table.routes.keys())
+        alternates = sorted(table.paths.keys() - table.routes.keys())
         forgotten, self._lost = self._lost, {}
         lost = {
             node: forgotten.get(node, "withdrawn")
@@ -281,7 +283,7 @@ class Nib:
         changes = Changes(sorted(table.routes), sorted(table.nodes), alternates, lost)
         table.routes.clear()
         table.nodes.clear()
-        table.ways.clear()
+        table.paths.clear()
         return changes
 
     # What peers are told
@@ -359,7 +361,7 @@ class Nib:
         """Its timers, for who asks several parts together."""
         return (self._due, *self._exports.clocks)
 
-    def may_believe(self, now: float, peer: NodeId, node: NodeId) -> bool:
+    def may_target(self, now: float, peer: NodeId, node: NodeId) -> bool:
         """Whether a peer was told of a node, or may not have heard yet that it is told no more."""
         return self.advertised_to(peer, node) or self._retracted.recent(now, peer, node)
 
@@ -381,7 +383,7 @@ class Nib:
         if table.stale:
             table.refresh()
         record = table.records.get(node)
-        return None if record is None else record.told
+        return None if record is None else record.latest
 
     def epoch(self, node: NodeId) -> int | None:
         """The life that a node is in, as far as we know."""
@@ -400,9 +402,9 @@ class Nib:
         record = self._table.records.get(node)
         if record is None or record.best is None or record.rank[0]:
             return None
-        way = self._table.candidate(record.best, record.best.entries[node])
-        if rule is None or rule(way):
-            return way
+        path = self._table.candidate(record.best, record.best.entries[node])
+        if rule is None or rule(path):
+            return path
         for other in self._table.candidates(node)[1:]:
             if other.forwards and rule(other):
                 return other
@@ -454,7 +456,7 @@ class Nib:
             if self._node in relays:
                 self._forget(record, node)
                 return None
-            if known is not None and info.signature is not known.told.signature:
+            if known is not None and info.signature is not known.latest.signature:
                 finding = other_key(known, info)
                 if finding is not None and self._unknown(node):
                     finding = None
@@ -499,12 +501,12 @@ class Nib:
         else:
             now = self._now
         table = self._table
-        if now == self._settled and not (table.touched or table.stale or table.news):
+        if now == self._settled and not (table.touched or table.stale or table.changed_selves):
             return  # one event asks several times, for each peer
         self._settled = now
         while (peer := self._due.pop(now)) is not None:
             self._measure(now, table.peers[peer])
-        if table.stale or table.news:
+        if table.stale or table.changed_selves:
             self._imports.reconsider()
         self._exports.settle(now)
 
@@ -564,15 +566,15 @@ class Nib:
 
     def _introduce(self, record: PeerRecord, info: NodeInfo) -> None:
         """Take what a peer says of itself, unless it has said something newer."""
-        if info.node.stamp < record.told.node.stamp:
+        if info.node.stamp < record.latest.node.stamp:
             return
-        record.told = info
+        record.latest = info
         record.place = self._whereabouts(info)
         self._table.put(record, info)
 
     def _carry(self, record: PeerRecord) -> None:
         """Work out whether data can go to a peer: never to a control server."""
-        carries = record.told.node.relay_type is not RelayType.CONTROL and (
+        carries = record.latest.node.relay_type is not RelayType.CONTROL and (
             record.forwards or record.neighbour
         )
         if carries is not record.carries:

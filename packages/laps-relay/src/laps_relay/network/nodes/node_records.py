@@ -109,6 +109,7 @@ class PeerRecord:
         "filtered",
         "forwards",
         "item",
+        "latest",
         "measured_us",
         "moved_at",
         "neighbour",
@@ -117,13 +118,12 @@ class PeerRecord:
         "place",
         "signed",
         "srtt_us",
-        "told",
         "unsynced",
     )
 
-    def __init__(self, node: NodeId, told: NodeInfo) -> None:
+    def __init__(self, node: NodeId, latest: NodeInfo) -> None:
         self.node = node
-        self.told = told
+        self.latest = latest
         """Itself, as the handshake or a later entry says."""
         self.place: Direction | None = None
         self.out: AdjOut | None = None
@@ -155,13 +155,13 @@ class PeerRecord:
 class NodeRecord:
     """One node that somebody told us of."""
 
-    __slots__ = ("best", "export", "fingerprint", "node", "rank", "told", "via")
+    __slots__ = ("best", "export", "fingerprint", "latest", "node", "rank", "via")
 
-    def __init__(self, node: NodeId, told: NodeInfo) -> None:
+    def __init__(self, node: NodeId, latest: NodeInfo) -> None:
         self.node = node
-        self.told = told
+        self.latest = latest
         """The newest of what the node says of itself; the path in it means nothing."""
-        self.fingerprint = told.signature.fingerprint
+        self.fingerprint = latest.signature.fingerprint
         """Of the key that holds this node id as long as anybody tells us of it."""
         self.best: PeerRecord | None = None
         self.rank: Rank = ()

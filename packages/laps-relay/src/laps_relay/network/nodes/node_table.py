@@ -32,14 +32,14 @@ class NodeTable:
         "_order",
         "_plain",
         "_weights",
-        "news",
+        "changed_selves",
         "nodes",
+        "paths",
         "peers",
         "records",
         "routes",
         "stale",
         "touched",
-        "ways",
     )
 
     def __init__(self, order: Order) -> None:
@@ -60,9 +60,9 @@ class NodeTable:
         """The best way that forwards is not what it was."""
         self.nodes: dict[NodeId, None] = {}
         """It appeared, is gone, or says something else."""
-        self.news: dict[NodeId, NodeSelf | None] = {}
+        self.changed_selves: dict[NodeId, NodeSelf | None] = {}
         """The same, with what it said before; None if it was not known."""
-        self.ways: dict[NodeId, None] = {}
+        self.paths: dict[NodeId, None] = {}
         """Some way, the best one or another, came, went, or is worth something else."""
 
     # Changes
@@ -78,11 +78,11 @@ class NodeTable:
         else:
             if former is not None and former == info:
                 return
-            info = _shared(record.told, info)
+            info = _shared(record.latest, info)
             if former is not None:
                 info = _shared(former, info)
         peer.entries[node] = info
-        self.ways[node] = None
+        self.paths[node] = None
         best = record.best
         if node in self.stale:
             if best is peer:
@@ -95,12 +95,12 @@ class NodeTable:
             elif best is peer:
                 self.stale[node] = True
                 return
-        told = record.told
-        if info.node is not told.node:
-            if _newer(info.node, told.node):
-                record.told = info
-                self._spread(record, told.node)
-            elif former is not None and former.node is told.node and not self._held(record):
+        newest = record.latest
+        if info.node is not newest.node:
+            if _newer(info.node, newest.node):
+                record.latest = info
+                self._spread(record, newest.node)
+            elif former is not None and former.node is newest.node and not self._held(record):
                 self.stale[node] = False
 
     def drop(self, peer: PeerRecord, node: NodeId) -> None:
@@ -108,7 +108,7 @@ class NodeTable:
         peer.filtered.pop(node, None)
         if peer.entries.pop(node, None) is None:
             return
-        self.ways[node] = None
+        self.paths[node] = None
         if node not in self.stale:
             record = self.records[node]
             if record.best is peer or not self._held(record):
@@ -127,19 +127,19 @@ class NodeTable:
             del peer.filtered[node]
         if node in peer.entries:
             self.stale[node] = True
-            self.ways[node] = None
+            self.paths[node] = None
 
     def invalidate(self, nodes: Iterable[NodeId]) -> None:
         """Something that ranks of ways to these nodes depend on is not what it was."""
         for node in nodes:
             self.stale.setdefault(node, False)
-            self.ways[node] = None
+            self.paths[node] = None
 
     def rerank(self, node: NodeId) -> None:
         """Look at the load of a relay: it counts on every way that passes it."""
         peer = self.peers.get(node)
         record = self.records.get(node)
-        load = LoadClass.NORMAL if record is None else record.told.node.load.load_class
+        load = LoadClass.NORMAL if record is None else record.latest.node.load.load_class
         if peer is not None and peer.draining:
             load = LoadClass.DRAINING
         weight = LOAD_WEIGHTS[load]
@@ -186,16 +186,16 @@ class NodeTable:
 
     def candidates(self, node: NodeId) -> list[Candidate]:
         """All ways of the latest epoch, the best first: first those that forward."""
-        ways = []
+        paths = []
         for peer in self.peers.values():
             info = peer.entries.get(node)
             if info is not None and node not in peer.filtered:
-                ways.append((self.rank(peer, info), peer.node, self.candidate(peer, info)))
-        ways.sort()
+                paths.append((self.rank(peer, info), peer.node, self.candidate(peer, info)))
+        paths.sort()
         latest: dict[int, int] = {}
-        for rank, _, _ in ways:
+        for rank, _, _ in paths:
             latest.setdefault(rank[0], rank[1])
-        return [candidate for rank, _, candidate in ways if latest[rank[0]] == rank[1]]
+        return [candidate for rank, _, candidate in paths if latest[rank[0]] == rank[1]]
 
     # Inside
 
@@ -215,7 +215,7 @@ class NodeTable:
             return
         best: PeerRecord | None = None
         rank: Rank = ()
-        told: NodeInfo | None = None
+        newest: NodeInfo | None = None
         for peer in self.peers.values():
             info = peer.entries.get(node)
             if info is None:
@@ -224,15 +224,15 @@ class NodeTable:
                 its_rank = self.rank(peer, info)
                 if best is None or its_rank < rank or (its_rank == rank and peer.node < best.node):
                     best, rank = peer, its_rank
-            if told is None or _newer(info.node, told.node):
-                told = info
+            if newest is None or _newer(info.node, newest.node):
+                newest = info
         if replaced or best is not record.best or rank != record.rank:
             self._choose(record, best, rank)
-        if told is None:
+        if newest is None:
             del self.records[node]
-            self._spread(record, record.told.node)
-        elif _newer(told.node, record.told.node) or not self._held(record):
-            before, record.told = record.told.node, told
+            self._spread(record, record.latest.node)
+        elif _newer(newest.node, record.latest.node) or not self._held(record):
+            before, record.latest = record.latest.node, newest
             self._spread(record, before)
 
     def _choose(self, record: NodeRecord, best: PeerRecord | None, rank: Rank) -> None:
@@ -248,10 +248,10 @@ class NodeTable:
 
         An epoch or a sequence that somebody invented must go with the last who says so.
         """
-        node, words = record.node, record.told.node
+        node, latest_self = record.node, record.latest.node
         for peer in self.peers.values():
             info = peer.entries.get(node)
-            if info is not None and info.node is words:
+            if info is not None and info.node is latest_self:
                 return True
         return False
 
@@ -260,8 +260,8 @@ class NodeTable:
         node = record.node
         self.touched[node] = None
         self.nodes[node] = None
-        self.news.setdefault(node, before)
-        if node in self._weights or record.told.node.load.load_class:
+        self.changed_selves.setdefault(node, before)
+        if node in self._weights or record.latest.node.load.load_class:
             self.rerank(node)
 
 

@@ -50,8 +50,7 @@ class OwnNode:
         located = identity.longitude is not None and identity.latitude is not None
         self.info = sign(
             NodeSelf(
-                # All Stubs have node id 0 (laps-2, 4.5).
-                NodeId(0) if relay_type is RelayType.STUB else identity.node_id,
+                identity.node_id,
                 relay_type,
                 self.stamp(),
                 contacts=identity.contacts,

@@ -60,17 +60,17 @@ class PathFinder:
         info = self._nib.info(node)
         return stranger(node) if info is None else info.node
 
-    def relays(self, way: Candidate) -> list[NodeSelf]:
+    def relays(self, path: Candidate) -> list[NodeSelf]:
         """The relays that data passes, ourselves first."""
         # The last item of a path is the next hop (laps-2, 5.1).
-        passed = [self.self_of(item.node_id) for item in reversed(way.info.path)]
-        return [self.self_of(self._local), *passed, way.info.node]
+        passed = [self.self_of(item.node_id) for item in reversed(path.info.path)]
+        return [self.self_of(self._local), *passed, path.info.node]
 
-    def refusal(self, scope: str, way: Candidate) -> Refusal | None:
+    def refusal(self, scope: str, path: Candidate) -> Refusal | None:
         """What policy has against a way for this class."""
         if self._is_open:
             return None
-        return self._policy.path(scope, self.relays(way))
+        return self._policy.path(scope, self.relays(path))
 
     def refusal_of(self, scope: str, *relays: NodeId) -> Refusal | None:
         """The same of a way that could be had: from us through these relays."""
@@ -88,41 +88,41 @@ class PathFinder:
             return self._nib.best(target)
         return self._nib.best(
             target,
-            lambda way: not _leads_to(way, arrived_on) and self.refusal(scope, way) is None,
+            lambda path: not _passes(path, arrived_on) and self.refusal(scope, path) is None,
         )
 
     def through(
         self, target: NodeId, scope: str, peer: NodeId, arrived_on: NodeId | None = None
     ) -> Candidate | None:
         """The way that a peer tells, if it may be used."""
-        way = self._nib.advertised_by(target, peer)
-        if way is None or not way.forwards or _leads_to(way, arrived_on):
+        path = self._nib.advertised_by(target, peer)
+        if path is None or not path.forwards or _passes(path, arrived_on):
             return None
-        return way if self.refusal(scope, way) is None else None
+        return path if self.refusal(scope, path) is None else None
 
     def allowed(self, target: NodeId, scope: str) -> list[Candidate]:
         """All ways that may be used, the best first."""
         return [
-            way
-            for way in self._nib.candidates(target)
-            if way.forwards and self.refusal(scope, way) is None
+            path
+            for path in self._nib.candidates(target)
+            if path.forwards and self.refusal(scope, path) is None
         ]
 
     def why_none(self, target: NodeId, scope: str, arrived_on: NodeId | None = None) -> Refusal:
         """Why :meth:`best` finds nothing: the nearest way that exists says most."""
-        ways = [way for way in self._nib.candidates(target) if way.forwards]
-        for way in ways:
-            if not _leads_to(way, arrived_on):
-                refusal = self.refusal(scope, way)
+        paths = [path for path in self._nib.candidates(target) if path.forwards]
+        for path in paths:
+            if not _passes(path, arrived_on):
+                refusal = self.refusal(scope, path)
                 if refusal is not None:
                     return refusal
-        if ways:
+        if paths:
             return Refusal("", f"the only way to {target} leads back to {arrived_on}")
         return Refusal("", f"no way to {target}")
 
 
-def _leads_to(way: Candidate, node: NodeId | None) -> bool:
+def _passes(path: Candidate, node: NodeId | None) -> bool:
     """Whether data would pass that node: then it would come back to where it was."""
     if node is None:
         return False
-    return way.node == node or any(item.node_id == node for item in way.info.path)
+    return path.node == node or any(item.node_id == node for item in path.info.path)

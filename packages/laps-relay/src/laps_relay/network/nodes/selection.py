@@ -134,6 +134,6 @@ def make_order(*criteria: Criterion, avoid: bool = True) -> Order:
 
 ORDERS: Final[Mapping[str, Order]] = {
     "hops": default_order,
-    "delay": make_order(lambda way: way.cost_us, lambda way: way.hops, lambda way: way.load),
+    "delay": make_order(lambda path: path.cost_us, lambda path: path.hops, lambda path: path.load),
 }
 """What ``network.order`` may name; every relay of a network must have the same one."""

@@ -23,7 +23,7 @@ from laps_relay.network.sets.sets import Sets
 from laps_relay.network.steering import steering
 from laps_relay.network.steering.steering import Steering
 from laps_relay.network.steering.via_choice import prefer
-from laps_relay.network.subscriptions.wants import Wants
+from laps_relay.network.subscriptions.subscriber_role import SubscriberRole
 from laps_relay.peer_forwarding import relayed_stream, state
 from laps_relay.peer_forwarding.fib import Fib
 from laps_relay.peer_forwarding.forwarding import SetIdle
@@ -273,7 +273,7 @@ def newcomers_not_told(patch: Patch) -> None:
 
 def unsubscribed_at_once(patch: Patch) -> None:
     """The last unsubscribe does not wait."""
-    settings_with(patch, Wants, unsubscribe_delay=0)
+    settings_with(patch, SubscriberRole, unsubscribe_delay=0)
 
 
 def answers_lost(patch: Patch) -> None:
@@ -381,7 +381,7 @@ def priority_ignored(patch: Patch) -> None:
 
 def drain_ignored(patch: Patch) -> None:
     """A track is not steered again when a path changes that is not the best one."""
-    patch.set(Steering, "ways_changed", lambda self, nodes: None)  # noqa: ARG005
+    patch.set(Steering, "paths_changed", lambda self, nodes: None)  # noqa: ARG005
 
 
 def overload_ignored(patch: Patch) -> None:
@@ -404,7 +404,7 @@ def vias_never_left(patch: Patch) -> None:
 
 def vias_not_dialled(patch: Patch) -> None:
     """No relay dials the Via that would help."""
-    patch.set(Steering, "wishes", lambda self, now: [])  # noqa: ARG005
+    patch.set(Steering, "demanded_peers", lambda self, now: [])  # noqa: ARG005
 
 
 def continuations_off(patch: Patch) -> None:

@@ -190,7 +190,7 @@ class SimPolicy:
         """Regions may be excluded from a class."""
         return self._excludes(name, source)
 
-    def want(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
+    def local_subscribe(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
         """Refuse a track of this very relay outside its class; else the o-relay decides."""
         return self._excludes(name, local) if self.home(name) else None
 

@@ -150,7 +150,7 @@ class RelayTables:
         relay = self._relay
         announces, subscribes = relay.announces.sizes(), relay.subscribes.sizes()
         counters = relay.plane.counters()
-        interests = relay.interests.sizes()
+        interests = relay.subscriptions.sizes()
         indexed, timers = relay.sets.sizes()
         steered, steered_targets = relay.steering.sizes()
         return {
@@ -163,13 +163,13 @@ class RelayTables:
             "feeds": len(relay.feeds),
             "feeds of the plane": relay.plane.sizes().feeds,
             "held bytes": counters.held_bytes,
-            "pulls": interests.pulls,
-            "wants": interests.wants,
+            "pulls": interests.origin_tracks,
+            "wants": interests.subscribed,
             "steered tracks": steered,
             "steered targets": steered_targets,
             "own announces": interests.announced,
             "subscribes for us": interests.subscribes,
-            "answers that wait": interests.answers,
+            "answers that wait": interests.responses,
             "responders": interests.responders,
             "discovered names": interests.names,
             "discovered announces": interests.announces,
