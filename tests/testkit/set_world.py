@@ -131,11 +131,13 @@ class SetRelay(SetRouting):
         self.max_targets: dict[int, int] = {}
         self.last_id: dict[int, int] = {}
         self.sent: dict[int, dict[int, frozenset[NodeId]]] = {}
+        self.refusals: list[tuple[SnsRefusal, frozenset[NodeId]]] = []
+        """What was refused to senders of sets."""
         self.got: dict[int, dict[int, tuple[frozenset[NodeId], int, str]]] = {}
         self.got_last: dict[int, int] = {}
         self.held: dict[tuple[int, int], list[str]] = {}
         self.assigned = 0
-        self.is_routed: dict[int, dict[NodeId, Unserved]] = {}
+        self.routing_reports: dict[int, dict[NodeId, Unserved]] = {}
         """By key of a feed: who gets nothing, as told last."""
 
     # SetRouting
@@ -211,7 +213,7 @@ class SetRelay(SetRouting):
         unserved: Mapping[NodeId, Unserved],
     ) -> None:
         assert unserved.keys() <= wanted
-        self.is_routed[key] = dict(unserved)
+        self.routing_reports[key] = dict(unserved)
 
     def session_to(self, node: NodeId, key: int, used: Container[int] = ()) -> int | None:
         found = self.world.between(self.node, node)
@@ -258,6 +260,7 @@ class SetRelay(SetRouting):
         named = tuple(targets)
         assert named
         assert set(named) <= self.got[session][sns_id][0]
+        self.refusals.append((code, frozenset(named)))
         self.world.send(self.node, session, ("refuse", sns_id, code, named))
 
     def _checked(self, session: int, targets: Iterable[NodeId]) -> frozenset[NodeId]:

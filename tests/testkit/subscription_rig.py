@@ -287,10 +287,10 @@ class Rig:
         """Kept."""
         self.log.append((answer, code, reason, data.body))
 
-    def discovered(self, now: float, entry: AnnounceInfo) -> None:
+    def announce_added(self, now: float, entry: AnnounceInfo) -> None:
         """Kept."""
         self.log.append(("discovered", entry.plaintext))
 
-    def vanished(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
+    def announce_removed(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
         """Kept."""
         self.log.append(("vanished", kind, name))

@@ -90,7 +90,7 @@ def test_a_second_subscriber_costs_the_network_nothing() -> None:
     publisher.send(subgroup(D18, bodies(2), group=5))
     assert list(late.objects()) == [(5, 0), (5, 1)]
     assert list(first.objects()) == [(4, 0), (4, 1), (5, 0), (5, 1)]
-    assert calls(world, two, "want") == [TRACK]
+    assert calls(world, two, "subscribe") == [TRACK]
     assert links(world) == [(0, 1), (0, 1)]
 
 
@@ -193,7 +193,7 @@ def test_a_publisher_here_does_not_hide_one_elsewhere() -> None:
     there.send(subgroup(D18, bodies(1), group=1))
     assert sorted(subscriber.objects()) == [(0, 0), (1, 0)]
     # Nobody but the network itself receives it at the other edge: nothing is asked back.
-    assert calls(world, two, "want") == []
+    assert calls(world, two, "subscribe") == []
     assert links(world) == [(1, 0)]
 
 
@@ -242,7 +242,7 @@ def test_what_the_network_brings_is_not_announced_nor_given_back() -> None:
     event = announcer.one(RequestReceived)
     announcer.session.reject(event.request_id, RequestErrorCode.DOES_NOT_EXIST, "not mine")
     world.settle()
-    ((key, code, reason),) = calls(world, two, "pull_refused")
+    ((key, code, reason),) = calls(world, two, "publisher_refused")
     assert (key, code, reason) == (key_of(TRACK), SubscribeCode.NO_PUBLISHER, "not mine")
 
 
@@ -257,9 +257,9 @@ def test_the_last_unsubscribe_goes_back_to_the_publisher() -> None:
     announcer.answer()
     subscriber.session.cancel(subscriber.request)
     world.settle()
-    assert calls(world, two, "unwant") == []
+    assert calls(world, two, "unsubscribe") == []
     world.advance(5)
-    assert calls(world, two, "unwant") == [TRACK]
+    assert calls(world, two, "unsubscribe") == [TRACK]
     world.advance(5)
     announcer.one(RequestCancelled)
     assert not one.relay.tracks()
@@ -273,11 +273,11 @@ def test_a_publisher_that_leaves_ends_the_track_everywhere() -> None:
     subscriber = two.subscriber(D18, TRACK)
     publisher.session.publish_done(publisher.request, 2, 0, "that was all")
     world.advance(1)
-    assert calls(world, one, "pull_ended") == [(key_of(TRACK), "that was all")]
+    assert calls(world, one, "publisher_ended") == [(key_of(TRACK), "that was all")]
     done = subscriber.one(PublishEnded).message
     assert (done.status_code, done.reason) == (PublishDoneCodeD18.TRACK_ENDED, "that was all")
     world.advance(10)
-    assert calls(world, two, "unwant") == [TRACK]
+    assert calls(world, two, "unsubscribe") == [TRACK]
     assert calls(world, one, "withdraw") == [TRACK]
 
 
@@ -290,7 +290,7 @@ def test_one_of_two_publishers_leaves() -> None:
     here.leave()
     world.advance(2)
     # The first edge has the track from the network, and so nothing more for it.
-    assert calls(world, one, "pull_ended")
+    assert calls(world, one, "publisher_ended")
     assert not subscriber.take(PublishEnded)
     there.send(subgroup(D18, bodies(1)))
     assert list(subscriber.objects()) == list(elsewhere.objects()) == [(0, 0)]
@@ -334,7 +334,7 @@ def test_without_a_publisher_draft_18_hears_so_when_the_network_has_answered() -
     code, reason = rejection(subscriber)
     assert (code, reason) == (RequestErrorCode.DOES_NOT_EXIST, "nobody publishes this track")
     world.advance(5)
-    assert calls(world, edge, "unwant") == [TRACK]
+    assert calls(world, edge, "unsubscribe") == [TRACK]
 
 
 @pytest.mark.parametrize("plaintext", [False, True])
@@ -370,7 +370,7 @@ def test_who_waits_in_vain_is_told(draft: Any, parameters: Parameters, code: int
     world.advance(3)
     assert rejection(subscriber)[0] == code
     world.advance(10)
-    assert calls(world, edge, "unwant") == [TRACK]
+    assert calls(world, edge, "unsubscribe") == [TRACK]
     assert edge.relay.has_receivers(NETWORK, TRACK) is False
 
 
@@ -427,7 +427,7 @@ def test_tracks_elsewhere_are_not_asked_for_before_somebody_watches() -> None:
     publisher = one.publisher(D18, TRACK)
     assert list(world.port(one).announced) == [(AnnounceKind.TRACK, TRACK)]
     assert two.relay.namespaces() == []
-    assert calls(world, two, "want") == []
+    assert calls(world, two, "subscribe") == []
     publisher.leave()
     assert list(world.port(one).announced) == []
 
@@ -449,7 +449,7 @@ def test_tracks_elsewhere_are_pushed_to_who_watches(early: bool) -> None:
     assert isinstance(offer.message, Publish)
     assert (offer.message.track, offer.message.track_properties) == (TRACK, properties)
     # Nobody has taken it yet: nothing is brought from far away.
-    assert calls(world, two, "unwant") == [TRACK]
+    assert calls(world, two, "unsubscribe") == [TRACK]
     watcher.session.accept(offer.request_id)
     world.settle()
     publisher.send(subgroup(D18, bodies(1)))
@@ -457,7 +457,7 @@ def test_tracks_elsewhere_are_pushed_to_who_watches(early: bool) -> None:
     publisher.leave()
     world.advance(1)
     watcher.one(PublishEnded)
-    assert calls(world, two, "unwant") == [TRACK, TRACK]
+    assert calls(world, two, "unsubscribe") == [TRACK, TRACK]
 
 
 # Requests that go along
@@ -596,12 +596,12 @@ def test_a_bridge_needs_no_directory() -> None:
     )
     bridge.open(world.now)
     bridge.observe(world.now, edge.relay.poll_events())
-    bridge.discovered(world.now, track_entry(None))
-    bridge.discovered(world.now, track_entry(TRACK))
+    bridge.announce_added(world.now, track_entry(None))
+    bridge.announce_added(world.now, track_entry(TRACK))
     watcher = edge.connect(D18)
     watcher.session.subscribe_tracks(NAMESPACE)
     world.settle()
-    bridge.vanished(world.now, AnnounceKind.TRACK, TRACK)
+    bridge.announce_removed(world.now, AnnounceKind.TRACK, TRACK)
     assert not watcher.take(RequestReceived)
 
 

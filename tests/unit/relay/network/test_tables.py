@@ -24,7 +24,7 @@ def test_the_tables_of_an_origin() -> None:
     net.join(1, 2)
     net.run()
     net.publish(1)
-    net.want(2)
+    net.subscribe(2)
     net.run()
     net.send(1, b"object")
     net.run()
@@ -54,7 +54,7 @@ def test_what_goes_through_a_relay_is_in_transit_until_it_is_sent() -> None:
     origin, between, end = (net.relays[number] for number in (1, 2, 3))
     before = between.in_transit
     net.publish(1)
-    net.want(3)
+    net.subscribe(3)
     net.run()
     assert (before, between.in_transit) == (False, True)
     assert not origin.in_transit  # its own clients' is not
@@ -74,7 +74,7 @@ def test_traffic_is_the_same_at_both_ends() -> None:
         relay.plane.count_traffic()
         relay.plane.time_objects(Samples(0, lambda _: 0))
     net.publish(1)
-    net.want(2)
+    net.subscribe(2)
     net.run()
     net.send(1, b"object")
     net.run()
@@ -98,7 +98,7 @@ def chain() -> RelayNet:
     net.run()
     net.publish(1)
     net.run()
-    net.want(3)
+    net.subscribe(3)
     net.run()
     return net
 

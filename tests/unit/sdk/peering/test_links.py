@@ -102,10 +102,10 @@ def test_parallel_connections_share_the_tracks_and_a_lost_one_moves_only_its_own
     assert {links.session_to(A, key) for key in range(20)} == {4}
 
 
-def test_guests_are_no_part_of_the_network() -> None:
+def test_foreign_peers_are_no_part_of_the_network() -> None:
     links = Links()
     made = link(links, 1, A, control=True)
-    made.guest = cast("ForeignPeer", object())
+    made.foreign_peer = cast("ForeignPeer", object())
     assert links.of(A) == ()
     assert links.nodes() == []
     assert list(links.controls()) == []
@@ -174,7 +174,7 @@ def test_neighbours_are_far_apart() -> None:
 
 @dataclass
 class Visitor:
-    """A guest that only listens."""
+    """A foreign peer that only listens."""
 
     wire: ForeignPeerWire
     events: list[Event] = field(default_factory=list)
@@ -196,25 +196,25 @@ class Visitor:
     def closed(self, now: float) -> None: ...
 
 
-def two_guests() -> tuple[RelayNet, Visitor, Visitor]:
-    """Two relays, each the guest of the other."""
-    guests: list[Visitor] = []
+def two_foreign_peers() -> tuple[RelayNet, Visitor, Visitor]:
+    """Two relays, each a foreign peer of the other."""
+    made: list[Visitor] = []
 
     def invite(now: float, link: Link, up: PeerUp, wire: ForeignPeerWire) -> ForeignPeer | None:
-        guests.append(Visitor(wire))
-        return guests[-1]
+        made.append(Visitor(wire))
+        return made[-1]
 
     net = RelayNet()
     net.add(1, guests=invite)
     net.add(2, guests=invite)
     session, _ = net.join(1, 2)
     net.run()
-    first, second = guests if guests[0].wire.session == session else guests[::-1]
+    first, second = made if made[0].wire.session == session else made[::-1]
     return net, first, second
 
 
-def test_a_guest_sends_over_its_session_until_that_is_over() -> None:
-    net, first, second = two_guests()
+def test_a_foreign_peer_sends_over_its_session_until_that_is_over() -> None:
+    net, first, second = two_foreign_peers()
     probe = Probe(1, NodeId(2), 5)
     first.wire.send(net.now, probe)
     net.run()
@@ -225,8 +225,8 @@ def test_a_guest_sends_over_its_session_until_that_is_over() -> None:
     assert net.relays[1].tables.peers() == net.relays[2].tables.peers() == []
 
 
-def test_a_guest_has_sets_of_its_own_until_its_session_is_over() -> None:
-    net, first, second = two_guests()
+def test_a_foreign_peer_has_sets_of_its_own_until_its_session_is_over() -> None:
+    net, first, second = two_foreign_peers()
     a, b = NodeId(11), NodeId(12)
     sns_id = first.wire.advertise_sns(net.now, (a,))
     assert sns_id is not None

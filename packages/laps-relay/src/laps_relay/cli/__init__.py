@@ -1,4 +1,16 @@
-"""The ``laps-relay`` command."""
+"""The ``laps-relay`` command.
+
+::
+
+    laps-relay serve                               serve --> laps_relay.server.RelayApp, Workers
+               config | version                    config
+               dev-cert | stub-key | forget-key    config
+               policy check | explain              policy        imported when it is called
+               sim run | replay | mutants | plan   sim, sim_plan  imported when it is called
+
+Mistakes of an operator are one line on standard error and exit code 2 (``common``). The entry point
+is ``main``; nothing else is imported from outside. docs/reference/cli.md is made from the help.
+"""
 
 from __future__ import annotations
 
@@ -50,12 +62,12 @@ app.add_typer(config_app, name="config")
 app.add_typer(
     typer.Typer(cls=_Lazy, no_args_is_help=True),
     name="policy",
-    help="Check a policy file, and ask it why.",
+    help="Check a policy file, or explain what it allows.",
 )
 app.add_typer(
     typer.Typer(cls=_Lazy, no_args_is_help=True),
     name="sim",
-    help="Simulate networks of relays in virtual time, and check that everything holds.",
+    help="Simulate networks of relays in virtual time, and check their invariants.",
 )
 
 

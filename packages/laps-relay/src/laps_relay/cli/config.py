@@ -1,4 +1,4 @@
-"""Commands that prepare a relay: ``config``, ``version``, ``dev-cert``, and those of keys."""
+"""Commands that prepare a relay: configuration, versions, certificate and keys."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ app = typer.Typer(help="Check, show and describe the configuration.", no_args_is
 def check(
     file: ConfigFile = None,
     files: Annotated[
-        bool, typer.Option("--files", help="Also read the files that it names (keys, tokens).")
+        bool, typer.Option("--files", help="Also read the key, token and certificate files.")
     ] = False,
 ) -> None:
-    """Say everything that is wrong, with its place and what would be right."""
+    """Check the configuration; print every mistake with its place and a correction."""
     loaded = load_or_exit(file)
     if files:
         with one_line_errors():
@@ -48,9 +48,9 @@ def check(
 def show(
     file: ConfigFile = None,
     state_dir: StateDir = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Print every value and where it was set; secrets are masked."""
+    """Print every value and its source; secrets are masked."""
     rows = shown(load_or_exit(file, {"state_dir": ("--state-dir", state_dir)}))
     if as_json:
         items = [{"key": key, "value": value, "source": place} for key, value, place in rows]
@@ -62,7 +62,7 @@ def show(
 
 @app.command()
 def schema() -> None:
-    """Print the JSON Schema of the file."""
+    """Print the JSON Schema of the configuration file."""
     typer.echo(json.dumps(json_schema(), indent=1))
 
 
@@ -70,7 +70,7 @@ _PARTS = ("laps-relay", "laps-sdk", "laps-wire", "aioquic", "qh3")
 
 
 def show_version() -> None:
-    """Print the versions of the relay and of what it stands on."""
+    """Print the versions of the relay and its libraries."""
     for part in _PARTS:
         try:
             found = version(part)
@@ -88,14 +88,17 @@ def dev_cert(
     file: ConfigFile = None,
     state_dir: StateDir = None,
     name: Annotated[
-        list[str] | None, typer.Option("--name", help="Host name or address; several are possible.")
+        list[str] | None,
+        typer.Option("--name", help="Host name or address in the certificate. May be repeated."),
     ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep one that is still good.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the present certificate if it is still valid.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Make a short-lived certificate for development, and print its SHA-256.
 
-    Browsers take it with serverCertificateHashes, our clients with --pin.
+    Browsers accept it through serverCertificateHashes, laps through --pin.
     """
     flags: dict[str, tuple[str, object]] = {
         "state_dir": ("--state-dir", state_dir),
@@ -126,13 +129,14 @@ def stub_key(
     file: ConfigFile = None,
     state_dir: StateDir = None,
     key_file: Annotated[
-        Path | None, typer.Option(help="The network's key; none: that of the configuration.")
+        Path | None,
+        typer.Option(help="Key file of the network; default: that of the configuration."),
     ] = None,
 ) -> None:
     """Print the key file for Stubs of this network.
 
-    A Stub needs it as its network.key_file. It cannot be used to join as another type of relay, and
-    the network's key cannot be found from it.
+    A Stub needs it as its network.key_file. No other type of relay can join with it, and the
+    network's key cannot be derived from it.
     """
     flags: dict[str, tuple[str, object]] = {
         "state_dir": ("--state-dir", state_dir),
@@ -150,18 +154,20 @@ FAILED: Final = 1
 
 
 def forget_key(
-    node: Annotated[str, typer.Argument(help="The node id, high:low.")],
+    node: Annotated[str, typer.Argument(help="Node id, high:low.")],
     *,
     file: ConfigFile = None,
     admin: Annotated[
         str | None,
-        typer.Option(help="Admin of the relay, http://host:port; none: that of the configuration."),
+        typer.Option(
+            help="Admin of the relay, http://host:port; default: that of the configuration."
+        ),
     ] = None,
 ) -> None:
     """Tell a running relay to forget the key that holds a node id.
 
-    The next key that comes with this node id holds it. Do it at every relay that refuses the node,
-    and only if you know why its key is another one.
+    The next key that claims this node id holds it. Do this at every relay that refuses the node,
+    and only if you know why its key has changed.
     """
     config = load_or_exit(file).config
     with one_line_errors():
@@ -177,8 +183,9 @@ def forget_key(
     except HTTPError as error:
         _fail(_detail(error))
     except (URLError, OSError) as error:
-        reason = error.reason if isinstance(error, URLError) else error
-        _fail(f"the admin at {url} does not answer: {reason}")
+        cause = error.reason if isinstance(error, URLError) else error
+        reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else cause
+        _fail(f"the admin at {url} does not answer: {reason}; start the relay, or give --admin")
     typer.echo(f"the key of node {wanted} is forgotten")
 
 
@@ -187,7 +194,7 @@ def _admin_url(config: RelayConfig) -> str:
 
 
 def _detail(error: HTTPError) -> str:
-    """What the relay says, or the status if it says nothing."""
+    """Return the reason in the relay's answer, or the HTTP status."""
     try:
         return str(json.loads(error.read())["detail"])
     except (ValueError, KeyError, TypeError):

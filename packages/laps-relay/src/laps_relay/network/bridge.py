@@ -4,10 +4,10 @@
 
     shell    Edge (EdgeRelay, Plane)            NetworkBridge                 NetworkRelay
       |        events -------------- observe --> announcements --- announce, withdraw -->
-      |        SUBSCRIBE ----------- pump -----> Upstream -------- want, unwant --------->
+      |        SUBSCRIBE ----------- pump -----> Upstream -- subscribe, unsubscribe -->
       |                                                   <------- answered --------------
       |        <-- SUBSCRIBE -------------------          <------- pull, release ---------
-      |        SUBSCRIBE_OK ... ---- pump ----->          -------- pulled, pull_ended --->
+      |        SUBSCRIBE_OK ... ---- pump ----->          -- publisher_accepted, ... -->
       |        Plane <-- objects --------------- PlaneSink  <----- DataSink -- PeerPlane
       |        Plane --- objects --> FeedEgress ------------------ Feed -----> PeerPlane
       |        FETCH, answers ------ pump -----> Fetching -------- fetch, fetched, ... -->
@@ -131,7 +131,7 @@ class NetworkBridge:
 
     # LocalSide
 
-    def pull(
+    def serve_track(
         self, now: float, key: int, name: FullTrackName, data: SubscribeData, feed: Feed
     ) -> None:
         """Subscribe to a track at the Edge for the network."""
@@ -158,7 +158,7 @@ class NetworkBridge:
         """Give the Edge the answer to a subscription."""
         self.client.subscribe_answered(now, key, answer, code=code, reason=reason, data=data)
 
-    def discovered(self, now: float, entry: AnnounceInfo) -> None:
+    def announce_added(self, now: float, entry: AnnounceInfo) -> None:
         """Offer clients a name that another relay announced."""
         if entry.plaintext is None:
             return
@@ -169,7 +169,7 @@ class NetworkBridge:
             if self._directory is not None:
                 self._directory.discovered(now, entry.plaintext)
 
-    def vanished(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
+    def announce_removed(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
         """Withdraw a name that no other relay announces now."""
         if kind is AnnounceKind.TRACK:
             self._remote.remove(name)
@@ -237,25 +237,25 @@ class NetworkBridge:
         data: SubscribeData,
     ) -> None:
         """Subscribe to a track in the network."""
-        self._network.want(now, name, data)
+        self._network.subscribe(now, name, data)
 
     def edge_unsubscribed(self, now: float, key: int, name: FullTrackName) -> None:  # noqa: ARG002
         """Unsubscribe from a track in the network."""
-        self._network.unwant(now, name)
+        self._network.unsubscribe(now, name)
 
     def edge_accepted(self, now: float, key: int, data: SubscribeData) -> None:
         """Tell the network that the Edge serves a track."""
-        self._network.pulled(now, key, data)
+        self._network.publisher_accepted(now, key, data)
 
     def edge_refused(
         self, now: float, key: int, code: SubscribeCode, reason: str, data: SubscribeData
     ) -> None:
         """Tell the network that the Edge does not serve a track."""
-        self._network.pull_refused(now, key, code, reason, data)
+        self._network.publisher_refused(now, key, code, reason, data)
 
     def edge_ended(self, now: float, key: int, reason: str) -> None:
         """Tell the network that a track has ended at the Edge."""
-        self._network.pull_ended(now, key, reason)
+        self._network.publisher_ended(now, key, reason)
 
     def edge_closed(self, now: float, code: int, reason: str) -> None:
         """Do nothing: an Edge never closes the session with its own network."""

@@ -123,7 +123,7 @@ class ConnectionDemand:
     def part(self, now: float, session: int, seconds: float) -> None:
         """End a connection that is configured no more, when both ends have moved its data."""
         link = self._links.get(session)
-        if link is None or link.node is None or link.guest is not None or link.leaving:
+        if link is None or link.node is None or link.foreign_peer is not None or link.leaving:
             return
         if self._sets.uses(session):
             reason = "not configured any more"

@@ -109,13 +109,13 @@ class OriginFeeds:
         self._feeds[key] = feed
         self._changed[key] = None
         if self._local is not None:
-            self._local.pull(now, key, name, data, feed)
+            self._local.serve_track(now, key, name, data, feed)
 
     def request_again(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
         """Ask the publisher again: one more relay subscribes, or one with other parameters."""
         feed = self._feeds.get(key)
         if self._local is not None and feed is not None:
-            self._local.pull(now, key, name, data, feed)
+            self._local.serve_track(now, key, name, data, feed)
 
     def release(self, now: float, key: int) -> None:
         """Close the feed of a track that nobody subscribes to any more."""

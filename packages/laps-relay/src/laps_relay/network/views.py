@@ -149,7 +149,7 @@ def peer_rows(links: Links) -> list[PeerRow]:
             dialled=link.dial is not None,
             on_demand=link.dial is not None and link.dial.dynamic,
             leaving=link.leaving,
-            guest=link.guest is not None,
+            guest=link.foreign_peer is not None,
             opened=link.opened,
             srtt_us=link.srtt_us,
             loss=link.loss,

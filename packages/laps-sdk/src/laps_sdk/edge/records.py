@@ -59,17 +59,17 @@ __all__ = [
 
 
 class Stage(Enum):
-    """Where a subscription stands."""
+    """The state of a source or receiver."""
 
     PENDING = "pending"
-    """Asked for and not answered; a request of ours may even wait to be sent."""
+    """The request has no answer yet; one of the relay may even wait to be sent."""
     ESTABLISHED = "established"
     DONE = "done"
-    """The publisher said PUBLISH_DONE; its last streams may still arrive."""
+    """The publisher sent PUBLISH_DONE; its last streams may still arrive."""
 
 
 class Load(Enum):
-    """What is counted for each session, and capped."""
+    """The kinds of records that are counted and capped for each session."""
 
     SUBSCRIPTIONS = "subscriptions"
     PUBLISHES = "publishes"
@@ -188,20 +188,20 @@ class Client:
     info: SessionInfo
     opened: float
     tokens: tuple[AuthToken, ...] = ()
-    """What its SETUP carried."""
+    """The tokens in its SETUP."""
     ready: bool = False
     closed: bool = False
     """Its session is over, though its connection may not be yet."""
     leaving: bool = False
     """It sent GOAWAY: no new requests to it."""
     drained: bool = False
-    """We sent GOAWAY."""
+    """The relay sent GOAWAY."""
     stays: bool = False
-    """We sent GOAWAY, and took back that it must leave."""
+    """The relay sent GOAWAY, and then let the session stay."""
     top_n: int | None = None
-    """What its SETUP said about Top-N."""
+    """The Top-N option of its SETUP."""
     path: str = ""
-    """The path that its SETUP said, over raw QUIC."""
+    """The path in its SETUP, over raw QUIC."""
     grant: Grant | None = None
     requests: dict[int, Record] = field(default_factory=dict)
     feeds: dict[Source, None] = field(default_factory=dict)
@@ -216,23 +216,23 @@ class Client:
 
     @property
     def draft(self) -> Draft:
-        """The draft that it speaks."""
+        """The MoQT draft of the session."""
         return self.info.draft
 
     @property
     def usable(self) -> bool:
-        """Whether requests can be made to it."""
+        """Whether the relay may make requests to the session."""
         return self.ready and not self.closed and not self.leaving
 
     def alias(self, track: Track) -> int:
-        """The track alias that it is told for a track."""
+        """Return the track alias that the session knows a track by."""
         choose = self.info.alias
         return track.number if choose is None else choose(track.name)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Track:
-    """One track, from the first interest in it until it is forgotten."""
+    """One track, from the first request about it until it is forgotten."""
 
     number: int
     name: FullTrackName
@@ -255,7 +255,7 @@ class Track:
     properties_draft: Draft = Draft.D18
     facts: TrackProperties = field(default_factory=TrackProperties)
     hint: Location | None = None
-    """The largest location that a publisher told."""
+    """The largest location in SUBSCRIBE_OK or PUBLISH of a publisher."""
     final: Location | None = None
     """Where the track ends, once that is known."""
     finish_by: float = 0.0
@@ -268,7 +268,7 @@ class Track:
 
     @property
     def established(self) -> bool:
-        """Whether a publisher feeds it."""
+        """Whether a publisher feeds the track."""
         return any(source.stage is Stage.ESTABLISHED for source in self.sources.values())
 
     @property
@@ -277,7 +277,7 @@ class Track:
         return any(source.stage is Stage.PENDING for source in self.sources.values())
 
     def receivers_for(self, client: Client) -> Iterator[Receiver]:
-        """Whom a session would feed."""
+        """Return the receivers that a session would feed: not its own, if relays are behind it."""
         if not client.info.peering:
             return iter(self.receivers.values())
         return (other for session, other in self.receivers.items() if session != client.id)
@@ -290,7 +290,7 @@ class Track:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Source:
-    """A session that feeds a track, or was asked to."""
+    """A session that feeds a track, or that the relay has asked to."""
 
     client: Client
     track: Track
@@ -315,23 +315,23 @@ class Source:
 
     @property
     def live(self) -> bool:
-        """Whether it feeds its track now."""
+        """Whether the source feeds its track now."""
         return self.stage is Stage.ESTABLISHED
 
     @property
     def receivers(self) -> Iterator[Receiver]:
-        """Whom it feeds: not its own session, if relays are behind that."""
+        """The receivers that the source feeds: not its own session, if relays are behind that."""
         return self.track.receivers_for(self.client)
 
     @property
     def unused(self) -> bool:
-        """Whether we asked for it, and nobody receives it any more."""
+        """Whether the relay has subscribed here, and no receiver is left."""
         return not self.pushed and next(self.receivers, None) is None
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Receiver:
-    """A session that receives a track, or waits for it."""
+    """A session that receives a track, or waits for a publisher of it."""
 
     client: Client
     track: Track
@@ -364,30 +364,30 @@ class Receiver:
 
     @property
     def subscription(self) -> Subscription:
-        """Its key in the forwarding plane."""
+        """The key of the receiver in the forwarding plane."""
         return Subscription(self.client.id, self.request_id)
 
     @property
     def alias(self) -> int:
-        """The track alias that it is told."""
+        """The track alias that the receiver knows the track by."""
         return self.client.alias(self.track)
 
     @property
     def sources(self) -> list[Source]:
-        """Who feeds it, or was asked to: not its own session, if relays are behind that."""
+        """The sources that feed it or were asked to: not its own session, if that has relays."""
         own = self.client.id if self.client.info.peering else None
         return [source for session, source in self.track.sources.items() if session != own]
 
     @property
     def fed(self) -> bool:
-        """Whether a publisher feeds it."""
+        """Whether a publisher feeds the receiver."""
         return any(source.live for source in self.sources)
 
     @property
     def expects(self) -> bool:
-        """Whether a publisher was asked and has not answered, or is just leaving.
+        """Whether a source has not answered yet, or is behind PUBLISH_DONE.
 
-        Behind the end of one that leaves all others are asked (again).
+        When such a source ends, all other publishers are asked again.
         """
         return any(not source.live for source in self.sources)
 
@@ -404,7 +404,7 @@ class Offer:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Watch:
-    """A prefix below which a session wants to hear of namespaces, get tracks, or both."""
+    """A prefix of which a session subscribed to the namespaces, the tracks, or both."""
 
     client: Client
     request_id: int
@@ -415,11 +415,16 @@ class Watch:
     ranking: Ranking | None = None
     """For Top-N."""
     sent: dict[Namespace, None] = field(default_factory=dict)
+    """The namespaces that NAMESPACE was sent for."""
     blocked: dict[FullTrackName, None] = field(default_factory=dict)
-    """Tracks of which PUBLISH_BLOCKED was said: they are not published any more."""
+    """Tracks that PUBLISH_BLOCKED was sent for: no PUBLISH follows."""
     declined: set[int] = field(default_factory=set)
-    """Tracks that the session gave up: they do not come again, unless they are published anew."""
+    """Tracks that the session gave up: offered again only after a new PUBLISH."""
     grant: Grant | None = None
+
+    def suffix(self, namespace: Namespace) -> Namespace:
+        """Return the fields of a namespace behind the prefix."""
+        return Namespace(namespace.fields[len(self.prefix.fields) :])
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -443,13 +448,13 @@ class FetchJob:
 
     @property
     def subscription(self) -> Subscription:
-        """Its key in the forwarding plane."""
+        """The key of the FETCH in the forwarding plane."""
         return Subscription(self.client.id, self.request_id)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class FetchLeg:
-    """Our FETCH to a publisher."""
+    """A FETCH of the relay to a publisher."""
 
     client: Client
     request_id: int
@@ -460,7 +465,7 @@ class FetchLeg:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class StatusLeg:
-    """Our TRACK_STATUS to a publisher."""
+    """A TRACK_STATUS of the relay to a publisher."""
 
     client: Client
     request_id: int
@@ -471,7 +476,7 @@ class StatusLeg:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Deposit:
-    """A track of a client that the relay takes itself."""
+    """A PUBLISH of a track that the relay consumes itself: the reports of a player."""
 
     client: Client
     request_id: int

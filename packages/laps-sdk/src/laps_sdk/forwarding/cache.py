@@ -11,6 +11,8 @@ newest segment, with its latest object, stays longer if the age is our own limit
 publisher's: it is what a late subscriber to a quiet track asks for.
 
 Every step is O(1) for each segment that goes. Its bytes go with it: answers that still read it end.
+
+What was given, missed and forgotten is in :class:`CacheFigures`.
 """
 
 from __future__ import annotations
@@ -264,7 +266,20 @@ class CachedObject(NamedTuple):
 
 
 class Segment:
-    """A run of objects with ascending ids."""
+    """A run of objects of one subgroup with ascending ids, as the bytes that were forwarded.
+
+    Little is done for an object that is cached: the chunk that went to the receivers is appended to
+    a list, by reference, and the ids that begin in it are added to a set of ranges. Objects are
+    read out again when somebody asks for them; the ids tell without reading what is there.
+
+    ::
+
+        Segment   group 7, subgroup 0, behind object 3, draft 16
+          chunks  [ head4 payload4 head5 pay ][ load5 head6 payload6 ]...
+
+    A long subgroup has several segments, each closed when it is large or old enough, so that what
+    is too old can go without what is not.
+    """
 
     __slots__ = (
         "_last_end",
@@ -472,7 +487,12 @@ class CacheTraffic(NamedTuple):
 
 
 class CacheFigures:
-    """Sums since they were taken last."""
+    """What a cache gave, missed and forgot since the last look.
+
+    Ages say what another limit would bring. With one of T everything would be given that was asked
+    for at an age of at most T: what is given now (``hits``), and what was there once and is too old
+    (``late``).
+    """
 
     __slots__ = ("_hits", "_late", "_missed", "evicted", "expired")
 

@@ -1,4 +1,17 @@
-"""All fetches: those that the cache answers, and those that are passed on."""
+"""All fetches: those that the cache answers, and those that are passed on.
+
+A plan says what the cache knows of a range.
+
+::
+
+    wanted   5:2 ---------------------------------------------------> 9:4
+    plan     [ group 5, from 2 ][ group 6 ][ groups 7-8: absent ][ group 9, up to 4 ]
+    group 6  objects 0 1 2 | absent 3 | unknown 4-5 | object 6 | absent from 7 on (the group's end)
+
+An object is *absent* only if somebody said so: the group or the track ended before it, an object's
+gap extension covers it, or an upstream left it out of the answer to a FETCH. All else that is not
+there is *unknown*.
+"""
 
 from __future__ import annotations
 

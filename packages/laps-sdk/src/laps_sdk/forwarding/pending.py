@@ -4,10 +4,31 @@ An alias is told on the control stream (SUBSCRIBE_OK, PUBLISH), and objects may 
 (moq-transport-16, 10.4.2)::
 
     Opening  --header-->  alias known?  --yes-->  Feed, or Standby if the subgroup comes already,
-                              |                   or Early if its beginning does not       (early)
+                              |                   or Early if its beginning does not
                               |  no
                               v
                            Waiting   bounded in streams, bytes and time; replayed at add_ingress
+
+A stream that overtook the beginning of its subgroup waits as well::
+
+    stream 1   | header | object 0 | object 1 | cut --------- slow way ------------> begins
+    stream 2   | header, CONTINUED | object 2 | ... --> Early --------> stands by ---'
+
+A stream that goes on with a subgroup (see ``track``) may come before the one with the
+beginning. Begun with, what comes behind it would be too late. So it waits, if the beginning is for
+us as well: whoever has just joined gets nothing of it. Who has had a stream of an older subgroup
+from its first object on was there when this one began.
+
+How long it waits follows from what comes: as long as there is still something of groups that are
+not newer, the way that it takes is only slow.
+
+Tracks that the relay takes itself go another way::
+
+    stream --> Opening --> internal track? --> InternalStream --whole object--> Taker
+    datagram --------------------------------------------------whole object--'
+
+No cache, no receivers, no counters of tracks. What a session can make us remember is one object of
+limited size on each of a few streams.
 """
 
 from __future__ import annotations
@@ -20,7 +41,7 @@ from laps_sdk.forwarding.track import (
     Feed,
     Group,
     Handler,
-    Intake,
+    InternalTrack,
     Session,
     Source,
     Standby,
@@ -35,9 +56,9 @@ __all__ = [
     "MOST_STREAMS",
     "Arrival",
     "Early",
+    "InternalStream",
     "Opening",
     "Pending",
-    "Taking",
     "Waiting",
     "begin",
     "begin_taking",
@@ -109,10 +130,14 @@ class Opening:
         """Nothing was forwarded yet."""
 
 
-def begin_taking(now: float, arrival: Arrival, intake: Intake, rest: bytes, fin: bool) -> None:
+def begin_taking(
+    now: float, arrival: Arrival, intake: InternalTrack, rest: bytes, fin: bool
+) -> None:
     """Take a stream of a track that is the relay's own."""
     session, stream_id = arrival.session, arrival.stream_id
-    handler = session.streams[stream_id] = Taking(session, stream_id, arrival.parser, intake)
+    handler = session.streams[stream_id] = InternalStream(
+        session, stream_id, arrival.parser, intake
+    )
     handler.data(now, rest, fin)
 
 
@@ -155,7 +180,7 @@ class Waiting:
         self._pending.remove(self)
         begin(now, self.arrival, source, b"".join(self.chunks), self.fin)
 
-    def hand_over(self, now: float, intake: Intake) -> None:
+    def hand_over(self, now: float, intake: InternalTrack) -> None:
         """Its track is the relay's own."""
         self._pending.remove(self)
         begin_taking(now, self.arrival, intake, b"".join(self.chunks), self.fin)
@@ -420,7 +445,7 @@ MOST_STREAMS: Final = 8
 """Streams of an intake that may be under way at a time."""
 
 
-class Taking:
+class InternalStream:
     """One stream of an intake."""
 
     __slots__ = ("_intake", "_open", "_parser", "_payload", "_session", "_stream_id")
@@ -428,7 +453,9 @@ class Taking:
     track = None
     """It belongs to no track that is forwarded."""
 
-    def __init__(self, session: Session, stream_id: int, parser: RunParser, intake: Intake) -> None:
+    def __init__(
+        self, session: Session, stream_id: int, parser: RunParser, intake: InternalTrack
+    ) -> None:
         self._session = session
         self._stream_id = stream_id
         self._parser = parser

@@ -1,15 +1,14 @@
-"""The forwarding plane; ``core.interfaces.ForwardingPlane`` says what each call means.
+"""The forwarding plane; ``interfaces.ForwardingPlane`` says what each call means.
 
 ::
 
-    stream_opened --> Opening --> Feed | Standby | Waiting        (pending, feed, standby)
-                  '-> FetchRelay                                  (fetch_relay)
-    datagram ------> take_datagram                                (datagrams)
-    add_egress ----> Receiver, replay of what is cached           (receiver, late)
-    serve_fetch ---> FetchAnswer                                  (fetch_answer)
+    stream_opened --> Opening --> Feed | Standby | Waiting | Early    (pending, track)
+                  '-> FetchRelay                                      (fetches)
+    datagram ------> take_datagram                                    (datagrams)
+    add_egress ----> Receiver, replay of what is cached               (track, late)
+    serve_fetch ---> FetchAnswer                                      (fetches)
 
-This module only finds the object that a call is about, and turns faults of peers into notices. What
-it counts is in :mod:`.figures`.
+This module finds the object that a call is about, turns faults of peers into notices, and counts.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from laps_sdk.forwarding.interfaces import (
 from laps_sdk.forwarding.late import replay
 from laps_sdk.forwarding.pending import Opening, Pending, Waiting
 from laps_sdk.forwarding.samples import Samples
-from laps_sdk.forwarding.track import Intake, Receiver, Session, Source, State, Track
+from laps_sdk.forwarding.track import InternalTrack, Receiver, Session, Source, State, Track
 from laps_sdk.forwarding.traffic import ClientTraffic, TrackTraffic
 from laps_sdk.timers import earliest
 from laps_wire.errors import RemoteError
@@ -167,7 +166,7 @@ class Plane:
         """Objects with this alias are for ``taker``, if they are not longer than that."""
         sender = self._sessions[session]
         self.remove_ingress(now, session, alias)
-        sender.intakes[alias] = intake = Intake(taker, object_bytes)
+        sender.intakes[alias] = intake = InternalTrack(taker, object_bytes)
         self._claim(now, sender, alias, lambda waiting: waiting.hand_over(now, intake))
 
     def remove_intake(self, session: int, alias: int) -> None:

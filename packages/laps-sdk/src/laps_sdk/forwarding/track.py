@@ -1,4 +1,41 @@
-"""One track: its groups, its receivers, its figures, and what makes it malformed."""
+"""Sessions and tracks, the receivers of a track, and the subgroups that are under way.
+
+::
+
+    stream of a publisher
+          |  chunk                     RunParser: one run of bytes, marks where objects begin
+          v
+       admit                           each object once; a refused one is cut out of the run
+          |  run
+          +------> cache               by reference
+          +------> flow of the same draft      write(run)   write(run)   write(run)   ...
+          +------> flow of the other draft     transcoded once, then the same
+          '------> waiting receivers           open a stream at the first object they want
+
+The run is the same ``bytes`` for all receivers. A second stream of the same subgroup stands by
+(:class:`Standby`) and takes over if the first one is reset, or was cut for it.
+
+Figures are counted once for a subgroup, not once for each receiver of it. A stream remembers the
+counters of the subgroup when it joined; the difference is added when it leaves.
+
+A subgroup may go on with another stream, so that nothing of it is lost, nor comes twice.
+
+::
+
+    stream 1   | header | object 0 | object 1 | delta of object 2 |  FIN
+    stream 2   | header | object 2 | object 3 | ...
+
+A relay that sends a subgroup to others may have to begin another stream for the rest: somebody has
+joined, or the way has changed (laps-2, 7.2). It does so between two objects. The first stream ends
+with the first field of the next object's header: so its end is not that of the subgroup, and who
+receives both knows which object the second one begins with. They may come in any order. The second
+stands by while the first is under way, and the first waits for a while when it has ended. A second
+one that is there before the first waits as well (see ``pending.Early``): it says that it goes on.
+
+A publisher may say nothing for long. The way that a stream should leave is not kept open for that:
+the stream is cut before the object that is next by its number, and the second one begins when there
+is one. Who receives waits as long as nothing newer of the track has come: so nothing is missing.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +98,7 @@ __all__ = [
     "Flow",
     "Group",
     "Handler",
-    "Intake",
+    "InternalTrack",
     "Out",
     "Owner",
     "Receiver",
@@ -460,7 +497,7 @@ class State:
         )
 
 
-class Intake:
+class InternalTrack:
     """What an alias of a session stands for, if the relay takes it."""
 
     __slots__ = ("object_bytes", "streams", "taker")
@@ -516,7 +553,7 @@ class Session:
         """Incoming data streams that are under way."""
         self.sources: dict[int, Source] = {}
         """Aliases that are known."""
-        self.intakes: dict[int, Intake] = {}
+        self.intakes: dict[int, InternalTrack] = {}
         """Aliases of tracks that the relay takes itself."""
         self.malformed: set[Track] = set()
         """Tracks that this session broke: nothing more of them is taken."""
@@ -1617,7 +1654,21 @@ def give_up_waiting(now: float, feed: Feed) -> None:
 
 
 class Standby:
-    """A ``Handler`` of a stream that stands by."""
+    """A ``Handler`` of a second stream of a subgroup, kept for when the first one fails.
+
+    Objects that came on the first stream are duplicates; those that did not come yet are kept,
+    within ``PlaneLimits.standby_bytes``, until they do. The object under way is kept as well, so
+    that taking over in the middle of it loses nothing.
+
+    A stream of a client does not wait for that behind one of the relay network::
+
+        Stub --> old parent --> network --> new parent <-- Stub
+                                            the first      stands by, and is for the network
+
+    What the network brings does not go back there, where some may still want it: from us, because
+    whoever brought it ends. So the client's stream takes the lead, between two objects and when it
+    has all that is to come.
+    """
 
     __slots__ = (
         "_default_priority",
@@ -1842,7 +1893,11 @@ class Standby:
 
 
 def watch_first(now: float, samples: Samples, feed: Feed, head: ObjectHeader) -> None:
-    """Time the first object of a feed, which was handed on just now."""
+    """Time the first object of a feed, which was handed on just now.
+
+    Of the clients that get it one is watched, another one for each group: a record for each of
+    thousands would say no more. Sessions with other relays behind them are watched all.
+    """
     track, group_id = feed.track, feed.header.group_id
     key = track.key
     if key is None:

@@ -116,7 +116,7 @@ class Admission:
         self._changed = False
         self._shrink()
 
-    # The two questions
+    # The two questions of a handshake
 
     def ask(self, session: int, local: NodeId, question: AuthenticationRequired) -> Mode:
         """Return what a dialled connection may ask for, now that the node is known.
@@ -126,7 +126,7 @@ class Admission:
         arbiter = self._node(local, question.peer).arbiter
         mode = question.mode
         if mode.control and not arbiter.may_ask:
-            # A Stub carries both on one connection, and nothing is left of control alone.
+            # A Stub needs both on one connection, and control alone cannot be reduced.
             if mode is Mode.CONTROL or local == 0:
                 raise RedundantControlError("another connection to this node carries control")
             mode = Mode.DATA
@@ -179,7 +179,7 @@ class Admission:
         """Rule on a connection that this side dialled; the listener granted ``question.mode``."""
         arbiter = node.arbiter
         if session not in self._of_session:
-            # The C++ relay's handshake has no moment in which we could have asked.
+            # The C++ relay's handshake has no step that calls ask().
             if question.mode.control and not arbiter.may_ask:
                 raise RedundantControlError("another connection to this node carries control")
             arbiter.dialled(session, ask=question.mode.control)
@@ -207,14 +207,14 @@ class Admission:
         if verdict.grant is Grant.STALE:
             raise StaleEpochError(f"node {question.peer} has restarted since epoch {epoch}")
         if verdict.grant is Grant.DATA and mode.control:
-            # Without a transcript it is a C++ relay, which can not be granted less.
+            # Without a transcript it is a C++ relay, which cannot be granted less.
             if mode is Mode.CONTROL or not question.transcript:
                 self.closed(session)
                 raise RedundantControlError("another connection to this node carries control")
             mode = Mode.DATA
         return Ruling(mode, fingerprint, verdict.superseded)
 
-    # Life
+    # Connections and keys
 
     def closed(self, session: int) -> None:
         """Record the end of a connection."""
@@ -318,7 +318,7 @@ def check_peer(
         if settings.signed_nodes:
             raise NotAuthorizedError("node information must be signed here (SIGNED_NODES)")
     elif refusal := authenticator.verify_node(info):
-        # We would have to pass it on, and others would take us for the liar.
+        # We would have to pass it on, and others would blame us for it.
         raise NotAuthorizedError(f"node information: {refusal.reason} ({refusal.rule})")
 
 

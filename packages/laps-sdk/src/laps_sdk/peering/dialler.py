@@ -251,7 +251,7 @@ class Slot:
         else:
             self.turn += 1
 
-    # For people
+    # For display
 
     def row(self, due: float | None) -> DialRow:
         """Return the state; ``due`` is when the slot is dialled again."""
@@ -339,7 +339,7 @@ class Dialler:
         self._next_slot = self._next_number = 1
         self._stopped = False
 
-    # What is wanted
+    # Contacts and demands
 
     def set_contacts(self, now: float, contacts: Iterable[Contact]) -> None:
         """Replace the configured contacts; unchanged ones keep their connections."""
@@ -368,7 +368,7 @@ class Dialler:
             if known.given == tuple(contacts):
                 return
             if any(slot.phase is Phase.UP for slot in known.slots):
-                # What is up is good; it stays ours, or nobody would ever close it.
+                # Keep the session that is up; it is closed when the demand ends.
                 known.given = known.contacts = tuple(contacts)
                 return
             self._drop(self._demands.pop(node))
@@ -418,7 +418,7 @@ class Dialler:
         """Dial again; what became due meanwhile is due now."""
         self._stopped = False
 
-    # What became of it
+    # Results of dials
 
     def made(self, now: float, number: int, session: int) -> None:  # noqa: ARG002 - as all
         """Record that a dial led to a connection; its handshake follows."""
@@ -458,7 +458,7 @@ class Dialler:
                 slot.lesser = None
             self._timers.cancel(slot.key)
             if slot.wants_control and not control and node and node not in self._control:
-                # The other side still believes in a control connection that is dead here.
+                # The other side still has a control connection that has ended here.
                 delay = self._delay(slot.failures)
                 self._timers.set(slot.key, now + CONTROL_GRACE + delay)
             self._wake_siblings(now, slot)
@@ -479,7 +479,7 @@ class Dialler:
         if event.to_self:
             self._hopeless(slot, SELF_REASON)
         elif code == CloseCode.MODE_REFUSED and slot.mode is Mode.BOTH and not self._is_stub:
-            # Perhaps a control server: that is not known before it is asked (laps-2, 4.5).
+            # The peer may be a control server, which only its answer shows (laps-2, 4.5).
             target.mode = Mode.CONTROL
             self._wait(slot, now)
         elif code == CloseCode.WRONG_NODE and target.dynamic and not target.strike(slot.address):
@@ -527,7 +527,7 @@ class Dialler:
             case PeerDown():
                 self.ended(now, session)
             case Draining() if event.alternates and self._is_stub and session in self._by_session:
-                # Where to go once it has ended. Others have more peers, and wait for this one.
+                # A Stub dials these after the session has ended; other relays have more peers.
                 self._by_session[session].redirects = list(event.alternates)
             case Staying() if session in self._by_session:
                 self._by_session[session].redirects.clear()
@@ -680,7 +680,7 @@ class Dialler:
         slot.session = slot.lesser
         slot.lesser = None
         if slot.session is not None:
-            # The connection that was to be replaced still stands.
+            # The connection that was to be replaced is still up.
             slot.phase = Phase.UP
             slot.reason = reason
             self._timers.set(slot.key, now + self._delay(0, rarely=True))

@@ -150,7 +150,7 @@ class Link:
     loss: float = 0.0
     congested: bool = False
     """Whether, by the transport, more is to be sent than the connection carries."""
-    guest: ForeignPeer | None = None
+    foreign_peer: ForeignPeer | None = None
     leaving: bool = False
     """Whether the peer drains, so that nothing new is sent to it."""
     sync: Bases = NO_BASES
@@ -226,18 +226,20 @@ class Links:
 
     def of(self, node: NodeId) -> tuple[Link, ...]:
         """Return all connections to a node, except those of foreign peers."""
-        return tuple([link for link in self.by_node.get(node, ()) if link.guest is None])
+        return tuple([link for link in self.by_node.get(node, ()) if link.foreign_peer is None])
 
     def control(self, node: NodeId) -> Link | None:
         """Return the connection that carries control with a node, or None."""
         for link in self.by_node.get(node, ()):
-            if link.control and link.guest is None:
+            if link.control and link.foreign_peer is None:
                 return link
         return None
 
     def controls(self) -> Iterator[Link]:
         """Return all connections that carry control, except those of foreign peers."""
-        return (link for link in self.by_session.values() if link.control and link.guest is None)
+        return (
+            link for link in self.by_session.values() if link.control and link.foreign_peer is None
+        )
 
     def nodes(self) -> list[NodeId]:
         """Return all peers, lowest first."""
@@ -299,7 +301,7 @@ class ForeignPeerWire:
     def update_sns(self, now: float, sns_id: int, targets: tuple[NodeId, ...]) -> None:
         """Change a subscriber node set in place."""
         if self._peers.up(self.session) is not None:
-            with suppress(StateError):  # too large: those who come are not served
+            with suppress(StateError):  # too large: the added targets are not served
                 self._peers.wire(self.session).update_sns(now, sns_id, targets)
 
     def withdraw_sns(self, now: float, sns_id: int) -> None:

@@ -210,7 +210,7 @@ class Peers:
         """Return the subscriber node sets of each session whose handshake is complete."""
         return [peer.wire.forwarding for peer in self._peers.values()]
 
-    # From the shell
+    # From the peer port
 
     def opened(
         self,
@@ -254,13 +254,13 @@ class Peers:
             peer.wire.handle_stream_data(now, stream_id, data, fin=fin)
             self._settle(peer)
 
-    def stream_reset(self, now: float, session: int, stream_id: int, code: int = 0) -> None:  # noqa: ARG002 - says nothing here
+    def stream_reset(self, now: float, session: int, stream_id: int, code: int = 0) -> None:  # noqa: ARG002 - not used
         """Process the peer's reset of a bidirectional stream."""
         if (peer := self._at(now, session)) is not None:
             peer.wire.handle_stream_reset(now, stream_id)
             self._settle(peer)
 
-    def stop_sending(self, now: float, session: int, stream_id: int, code: int = 0) -> None:  # noqa: ARG002 - says nothing here
+    def stop_sending(self, now: float, session: int, stream_id: int, code: int = 0) -> None:  # noqa: ARG002 - not used
         """Process the peer's STOP_SENDING on a bidirectional stream."""
         if (peer := self._at(now, session)) is not None:
             peer.wire.handle_stop_sending(now, stream_id)
@@ -363,8 +363,8 @@ class Peers:
         for session, peer in list(self._peers.items()):
             if peer.up is None:
                 continue
-            said = peer.up.node.node
-            if refusal := may_peer(known(said.node_id) or said):
+            node = peer.up.node.node
+            if refusal := may_peer(known(node.node_id) or node):
                 self.close(now, session, CloseCode.POLICY, f"{refusal.reason} ({refusal.rule})")
 
     def forget_key(self, node: NodeId) -> bool:
@@ -459,7 +459,7 @@ class Peers:
                 peer.wire.handle_timeout(now)
                 self._settle(peer)
 
-    # Inside: what we bring
+    # Inside: our side of a session
 
     def _own(self) -> NodeInfo:
         info = self._node_info()
@@ -502,7 +502,7 @@ class Peers:
             return "a control server does not speak with C++ relays"
         return ""
 
-    # Inside: what sessions tell
+    # Inside: events of sessions
 
     def _greet(self, now: float, session: int) -> None:
         """Count an incoming connection whose handshake is not complete.
@@ -658,18 +658,18 @@ class Peers:
             )
             self._events.append((number, down))
             return
-        said = peer.refusal or Refused(code=event.code)
+        refusal = peer.refusal or Refused(code=event.code)
         conflict = event.code == CloseCode.NODE_ID_CONFLICT
         refused = PeerRefused(
             session=number,
             code=event.code,
             reason=event.reason,
-            redirect=said.redirect,
-            retry_after=said.retry_after_ms / 1000,
+            redirect=refusal.redirect,
+            retry_after=refusal.retry_after_ms / 1000,
             by_peer=event.by_peer,
             node=peer.node,
             dial=peer.dial,
-            # Whoever dials itself is also its own listener, and has shown that certificate.
+            # A relay that dialled itself is also the listener with that certificate.
             to_self=conflict and peer.role is Role.DIALLER and peer.spki_hash == self._own_spki,
         )
         self._events.append((number, refused))
@@ -679,7 +679,7 @@ class Peers:
         if peer.reopen_at is None or now < peer.reopen_at:
             return
         peer.reopen_at = None
-        # The C++ relay has one control stream for ever, and a handshake has one, too.
+        # The C++ relay has only one control stream, and so has a handshake.
         if peer.wire.established and peer.alpn == LAPS2.alpn:
             peer.reopened = now
             peer.wire.open_control_stream(now, peer.next_stream)

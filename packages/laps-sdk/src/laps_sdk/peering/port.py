@@ -60,7 +60,7 @@ LITTLE: Final = 64 * 1024
 class PeerRelay(Protocol):
     """The relay as the peer port calls it: ``NetworkRelay`` or ``StubRelay``."""
 
-    # What happens to connections
+    # Events of connections
 
     def connection_opened(
         self,
@@ -203,7 +203,7 @@ class PeerPort:
         )
         self.measure()
 
-    # What the connection brings
+    # From the connection
 
     def handle_events(self, events: Sequence[Event]) -> None:
         """Handle the events of a turn in order, then settle the relay."""
@@ -211,7 +211,7 @@ class PeerPort:
             for event in events:
                 self._handle(event)
         except RemoteError as error:
-            # The relay closes sessions for faults that it sees; this one it has left to us.
+            # The relay closes sessions for faults that it handles; others are raised.
             self.connection.close(error.code, str(error)[:MAX_REASON])
         finally:
             self._settle()
@@ -253,7 +253,7 @@ class PeerPort:
                 self._drop_alone()
                 code = event.code
                 if not event.application:
-                    # QUIC has codes of its own; an idle timeout is an end like any other.
+                    # Codes of QUIC are not ours; an idle timeout counts as a regular end.
                     code = CloseCode.INTERNAL_ERROR if event.code else CloseCode.NO_ERROR
                 relay.connection_closed(now, number, code, event.reason)
                 self._on_closed(number)
@@ -297,8 +297,8 @@ class PeerPort:
         self._alone_bytes += len(data)
         if self._alone_bytes > MAX_ALONE_BYTES:
             self._drop_alone()
-            words = f"more than {MAX_ALONE_BYTES} bytes of control messages wait for the peer"
-            self.connection.close(CloseCode.OVERLOADED, words)
+            reason = f"more than {MAX_ALONE_BYTES} bytes of control messages wait for the peer"
+            self.connection.close(CloseCode.OVERLOADED, reason)
         elif not self._waiting:
             self.send_alone()
 
@@ -337,7 +337,7 @@ class PeerPort:
                 del self._control[min(self._control)]
         return stream
 
-    # Figures
+    # Measurements
 
     def measure(self) -> None:
         """Report round-trip time, loss and congestion of the connection to the relay."""

@@ -94,7 +94,7 @@ class PeerServer(TurnServer):
         self._sampler: asyncio.TimerHandle | None = None
         self._dials: set[asyncio.Task[None]] = set()
 
-    # Life
+    # Start and stop
 
     async def start(self, sock: socket | None = None) -> None:
         """Bind, listen, and begin to dial. Raises ``TransportError`` if it cannot bind."""
@@ -176,7 +176,7 @@ class PeerServer(TurnServer):
                 timeout=self.config.dial_timeout,
             )
         except Exception as error:
-            # Whatever it was: who dials waits for an answer, and would not try again without it.
+            # Whatever the error is, the dialler needs the result to dial again.
             if self._endpoint is not None:
                 self.relay.dial_failed(self.now, dial.number, str(error))
                 self.settle()
@@ -196,7 +196,7 @@ class PeerServer(TurnServer):
                     port.carry_out(items)
         for dial in relay.poll_dials(now):
             self._begin(dial)
-        # The Edge may have something to say to that: it is a part of the turn.
+        # The Edge may react to it, which is part of the turn.
         if self.on_turn is not None:
             self.on_turn(now)
 

@@ -60,7 +60,7 @@ class PeeringSettings:
     hold: float = 15.0
     """How long a peer may be silent before its session ends (HOLD_MS)."""
 
-    # Caps for one peer
+    # Limits for one peer
 
     max_nodes: int = 65_536
     max_announces: int = 1_048_576
@@ -105,7 +105,7 @@ def features_of(settings: PeeringSettings, role: Role, own: RelayType) -> tuple[
         features.add(Feature.PLAINTEXT_NAMES)
     if settings.signed_nodes:
         features.add(Feature.SIGNED_NODES)
-    # It says that the listener has a shard; who dials can only say that it would respect it.
+    # A listener with it has a shard; a dialler only declares that it would respect one.
     if role is Role.DIALLER or own is RelayType.CONTROL:
         features.add(Feature.SHARDED_SUBSCRIBES)
     return tuple(sorted(features))

@@ -171,7 +171,7 @@ class Endpoint:
         alpn: Sequence[str],
         server_name: str | None = None,
         webtransport_path: str | None = None,
-        timeout: float = 10.0,  # noqa: ASYNC109 - the error has to say what was tried until then
+        timeout: float = 10.0,  # noqa: ASYNC109 - the error lists what was tried until then
     ) -> Connection:
         """Dial ``address`` and return the connection.
 

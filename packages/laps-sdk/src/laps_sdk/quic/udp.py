@@ -254,7 +254,7 @@ class UdpPort:
                 self._send([datagram], [], target)
             return
         if error.errno in {errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH}:
-            # Either what an earlier packet met, told with this call, or what this one meets.
+            # The error is of an earlier packet, or of this one.
             self._read_errors()
             try:
                 self._sock.sendmsg(buffers, ancillary, 0, target)

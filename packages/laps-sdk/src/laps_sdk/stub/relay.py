@@ -227,8 +227,8 @@ class StubRelay:
         if link is None:
             return
         link.srtt_us, link.loss, link.congested = srtt_us, loss, congested
-        if link.guest is not None:
-            link.guest.measured(now, srtt_us)
+        if link.foreign_peer is not None:
+            link.foreign_peer.measured(now, srtt_us)
         self._settle(now)
 
     # Data, from the shell
@@ -251,16 +251,16 @@ class StubRelay:
             return
         if link.early is not None:
             link.early.forget(stream_id)
-        if link.guest is not None:
-            link.guest.stream_reset(now, stream_id, code)
+        if link.foreign_peer is not None:
+            link.foreign_peer.stream_reset(now, stream_id, code)
 
     def datagram(self, now: float, session: int, data: bytes) -> None:
         """A datagram of a parent; one that comes before the handshake is over is lost."""
         link = self.links.get(session)
-        if link is None or link.guest is None:
+        if link is None or link.foreign_peer is None:
             return
         try:
-            link.guest.datagram(now, data)
+            link.foreign_peer.datagram(now, data)
         except RemoteError as error:
             self.peers.fail(now, session, error)
             self._settle(now)
@@ -270,19 +270,19 @@ class StubRelay:
     ) -> None:
         """An outgoing data stream was dropped by the egress, or stopped by the parent."""
         link = self.links.get(session)
-        if link is not None and link.guest is not None:
-            link.guest.out_stream_gone(now, stream, lost, stopped=stopped)
+        if link is not None and link.foreign_peer is not None:
+            link.foreign_peer.out_stream_gone(now, stream, lost, stopped=stopped)
 
     def _data(self, now: float, link: Link, stream_id: int, data: bytes, fin: bool) -> None:
         """Take a chunk of a stream; raises ``RemoteError`` for a parent's fault."""
         early = link.early
-        if link.guest is None:
+        if link.foreign_peer is None:
             if early is None:
                 early = link.early = PreHandshakeData()
             if not early.add(Chunk(stream_id, data, fin)):
                 link.egress.stop_sending(stream_id, StreamCode.OVERLOADED)
         elif early is None or not early.refused(stream_id):
-            link.guest.stream_data(now, stream_id, data, fin)
+            link.foreign_peer.stream_data(now, stream_id, data, fin)
 
     # Operator commands
 
@@ -477,7 +477,9 @@ class StubRelay:
             )
         )
         wire = ForeignPeerWire(self.peers, session)
-        link.guest = self.uplink.parent(now, wire, link.egress, node=node, srtt_us=link.srtt_us)
+        link.foreign_peer = self.uplink.parent(
+            now, wire, link.egress, node=node, srtt_us=link.srtt_us
+        )
         link.node = node
         try:
             for chunk in () if link.early is None else link.early.take():
@@ -500,16 +502,16 @@ class StubRelay:
                 by_peer=down.by_peer,
             )
         )
-        if link is not None and link.guest is not None:
-            link.guest.closed(now)
+        if link is not None and link.foreign_peer is not None:
+            link.foreign_peer.closed(now)
 
     def _message_received(self, now: float, session: int, event: Event) -> None:
         """Give a parent's message to the uplink."""
         link = self.links.get(session)
-        if link is None or link.guest is None:
+        if link is None or link.foreign_peer is None:
             return
         try:
-            link.guest.event(now, event)
+            link.foreign_peer.event(now, event)
         except RemoteError as error:
             self.peers.fail(now, session, error)
         if isinstance(event, (Draining, Staying)):

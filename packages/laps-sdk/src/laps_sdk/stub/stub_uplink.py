@@ -21,6 +21,7 @@ from typing import Final
 from laps_sdk.edge.events import RelayEvent
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.forwarding.interfaces import Egress, ForwardingPlane, OutStream
+from laps_sdk.peering.links import ForeignPeerWire
 from laps_sdk.stub.stub_feeds import StubFeeds
 from laps_sdk.stub.stub_leaving import Leaving
 from laps_sdk.timers import earliest
@@ -28,7 +29,7 @@ from laps_sdk.upstream.announcements import Announcements
 from laps_sdk.upstream.interfaces import answer_of
 from laps_sdk.upstream.sink import PlaneSink
 from laps_sdk.upstream.stub_data import TrackFeed, TrackStreams
-from laps_sdk.upstream.stub_link import STUB, PeerWire, StubLink
+from laps_sdk.upstream.stub_link import STUB, StubLink
 from laps_sdk.upstream.upstream import Upstream
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
@@ -62,7 +63,7 @@ class UplinkParent:
     )
 
     def __init__(
-        self, uplink: StubUplink, wire: PeerWire, egress: Egress, node: NodeId, srtt_us: int
+        self, uplink: StubUplink, wire: ForeignPeerWire, egress: Egress, node: NodeId, srtt_us: int
     ) -> None:
         self._uplink = uplink
         self.egress = egress
@@ -234,7 +235,7 @@ class StubUplink:
         self.client.open(now, "parents", upstream=True)
 
     def parent(
-        self, now: float, wire: PeerWire, egress: Egress, *, node: NodeId, srtt_us: int
+        self, now: float, wire: ForeignPeerWire, egress: Egress, *, node: NodeId, srtt_us: int
     ) -> UplinkParent:
         """A session with a parent is established."""
         parent = UplinkParent(self, wire, egress, node, srtt_us)

@@ -16,7 +16,7 @@ HASHES = TrackHashes(HASHER.elements(FIELDS), HASHER.name(TRACK.name), key_of(TR
 
 
 def router(relay: NetworkRelay) -> FetchRouter:
-    found = relay.fetches._router
+    found = relay.fetches.router
     assert isinstance(found, FetchRouter)
     return found
 
@@ -70,7 +70,7 @@ def test_holders_are_those_who_serve_or_announced_it_the_nearest_first() -> None
     assert ways.holders(HASHES) == [NodeId(1)]
     net.publish(2)
     net.publish(9)
-    net.want(9)
+    net.subscribe(9)
     net.run(2.0)
     assert ways.holders(HASHES) == [NodeId(2), NodeId(1)]
     net.crash(1)

@@ -43,7 +43,7 @@ def test_telemetry_hears_of_every_change_of_a_set_and_of_its_track() -> None:
     net.join(5, 2)
     net.publish(1)
     net.run()
-    net.want(4)
+    net.subscribe(4)
     net.run()
     session = net.session(1, 2)
     made = SetChanged(
@@ -56,16 +56,16 @@ def test_telemetry_hears_of_every_change_of_a_set_and_of_its_track() -> None:
         key=key_of(TRACK),
     )
     assert net.told(1, SetChanged) == [made]
-    net.want(5)
+    net.subscribe(5)
     net.run()
     (grown,) = net.told(1, SetChanged)
     assert (grown.added, grown.removed, grown.members) == ((NodeId(5),), (), 2)
     assert grown.key == key_of(TRACK)
-    net.unwant(4)
+    net.unsubscribe(4)
     net.run(6)
     (shrunk,) = net.told(1, SetChanged)
     assert (shrunk.added, shrunk.removed, shrunk.members) == ((), (D,), 1)
-    net.unwant(5)
+    net.unsubscribe(5)
     net.run(8)
     (gone,) = net.told(1, SetGone)
     assert (gone.removed, gone.key, gone.incoming) == ((NodeId(5),), key_of(TRACK), False)
@@ -167,7 +167,7 @@ def test_who_gets_nothing_is_told_why_and_when() -> None:
         net.publish(number, TRACK if number == 1 else OTHER)
     net.run()
     for name in (TRACK, OTHER):
-        net.want(4, name)
+        net.subscribe(4, name)
     net.run()
     net.answers(4)
     key, other = key_of(TRACK), key_of(OTHER)

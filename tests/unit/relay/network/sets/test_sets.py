@@ -508,7 +508,7 @@ def test_without_a_way_a_feed_waits_for_a_route() -> None:
     assert row.unserved == ((NodeId(2), "no way to 0.0:0.2"), (NodeId(3), "no way to 0.0:0.3"))
     assert net[1].sets.poll_timeout() is None
     # Who wants it is told so by the relay.
-    assert [item.reason for item in net[1].is_routed[KEY].values()] == [
+    assert [item.reason for item in net[1].routing_reports[KEY].values()] == [
         "no way to 0.0:0.2",
         "no way to 0.0:0.3",
     ]
@@ -516,7 +516,7 @@ def test_without_a_way_a_feed_waits_for_a_route() -> None:
     net[1].sets.reroute(net.now, [NodeId(2), NodeId(3)])
     net.drain()
     assert net.reached(NodeId(1), feed(1)) == {NodeId(2): 1, NodeId(3): 1}
-    assert net[1].is_routed == {KEY: {}}
+    assert net[1].routing_reports == {KEY: {}}
 
 
 def test_a_target_that_is_kept_and_told_when_its_session_dies() -> None:
@@ -818,6 +818,8 @@ def test_a_relay_in_between_asks_for_new_streams() -> None:
     move(net, 2, 5, hop)
     net.drain()
     assert outdated == [feed(1)]
+    moves = [(SnsRefusal.MOVED, frozenset(ids(5)))]
+    assert net[2].refusals == moves  # asked once, and not while nothing was open
     # A relay in between passes it on, for a set that lives.
     (item,) = net[2].sets.rows()[0].egress[:1]
     moved = SnsRefusedByPeer(
@@ -832,4 +834,5 @@ def test_a_relay_in_between_asks_for_new_streams() -> None:
     assert net[2].sets.renew(net.now, ingress) is None
     net.drain()
     assert len(outdated) == 3
+    assert net[2].refusals == 3 * moves
     assert net[1].sets.rows()[0].unserved == ()

@@ -251,14 +251,13 @@ def test_only_who_is_short_of_something_looks_at_other_ways() -> None:
     assert hops(steering, HOLD) == [V, V, V]
     nodes.put(describe(V, RelayType.VIA, load=LoadClass.DRAINING))
     steering.paths_changed([T4, T1])
-    assert list(steering._dirty) == [KEY]
     assert steering.reassess(11.0) == [KEY]
     assert hops(steering, 11.0) == [T1, T2, T3]
     steering.release(KEY)
     steering.paths_changed([T1, T2, T3])
     assert steering.reassess(12.0) == []
     steering.release(other)
-    assert steering._targets == {}
+    assert steering.sizes() == (0, 0)
 
 
 def test_who_is_kept_from_the_best_way_looks_at_others() -> None:

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from heapq import nsmallest
-from typing import Final
+from typing import Final, NamedTuple
 
 from laps_relay.network.control_server.redirect import takes_clients
 from laps_relay.network.flood.floods import AnnounceTable, Change, SubscribeTable
@@ -50,6 +50,15 @@ __all__ = ["MAX_SHARED", "ControlServer"]
 
 MAX_SHARED: Final = 16
 """Of so many other Edges that have a track one that drains is told."""
+
+
+class ControlSizes(NamedTuple):
+    """How many entries the tables of a :class:`ControlServer` have."""
+
+    announces: int
+    subscribes: int
+    draining: int
+    """Edges with a session that drain."""
 
 
 class ControlServer:
@@ -297,9 +306,10 @@ class ControlServer:
             parameters = response.parameters.carried()
             self._respond(now, back, replace(response, parameters=parameters))
 
-    def __len__(self) -> int:
-        """How many subscribes are indexed."""
-        return len(self._subscribes)
+    def sizes(self) -> ControlSizes:
+        """Return how many entries the tables have."""
+        announced = sum(len(entries) for entries in self._announced.values())
+        return ControlSizes(announced, len(self._subscribes), len(self._leavers))
 
 
 def _announce(entry: AnnounceInfo) -> Announce[int]:

@@ -42,11 +42,11 @@ RATE: Final = 200.0
 class Fetches:
     """Takes messages about fetches, from peers and from our own clients."""
 
-    __slots__ = ("_budgets", "_local", "_router", "asking", "serving")
+    __slots__ = ("_budgets", "_local", "asking", "router", "serving")
 
     def __init__(self, local: NodeId, router: FetchRouter, hasher: KeyedHasher) -> None:
         self._local = local
-        self._router = router
+        self.router = router
         self.asking = FetchAsking(local, router, hasher)
         self.serving = FetchServing(local, router, hasher)
         self._budgets: dict[int, tuple[float, float]] = {}
@@ -109,14 +109,14 @@ class Fetches:
         """Do what a request wants; why not, if it cannot be done."""
         if not within:
             return FetchRefusal(SubscribeCode.LIMIT, "too many fetches at once")
-        peer = self._router.peer(session)
+        peer = self.router.peer(session)
         refusal = None
         if peer is not None:
-            refusal = self._router.policy.import_subscribe(entry_of(request), peer)
+            refusal = self.router.policy.import_subscribe(entry_of(request), peer)
         if refusal is not None:
             return FetchRefusal(SubscribeCode.POLICY, refusal.reason)
         if request.target == self._local:
-            announcers = self._router.announcers(request)
+            announcers = self.router.announcers(request)
             if announcers is None:
                 return self.serving.request(now, request)
             others = [node for node in announcers if node != request.source]
@@ -133,24 +133,24 @@ class Fetches:
         if message.hops >= MAX_HOPS:
             return FetchRefusal(SubscribeCode.UNREACHABLE, "it goes round")
         onward = replace(message, hops=message.hops + 1, parameters=message.parameters.carried())
-        for onward_session in self._router.sessions_to(to):
+        for onward_session in self.router.sessions_to(to):
             if onward_session == session:
                 continue
-            peer, refusal = self._router.peer(onward_session), None
+            peer, refusal = self.router.peer(onward_session), None
             if isinstance(onward, FetchRequest) and peer is not None:
-                refusal = self._router.policy.export_subscribe(entry_of(onward), peer)
+                refusal = self.router.policy.export_subscribe(entry_of(onward), peer)
             if refusal is not None:
                 no = FetchRefusal(SubscribeCode.POLICY, refusal.reason)
-            elif self._router.send(now, onward_session, onward):
+            elif self.router.send(now, onward_session, onward):
                 return None
         return no
 
     def _respond(self, now: float, response: FetchResponse, session: int | None = None) -> None:
         """Answer a relay: over the session on which it was heard, or any other way."""
-        sessions = self._router.sessions_to(response.source)
+        sessions = self.router.sessions_to(response.source)
         if session is not None:
             sessions.insert(0, session)
-        _ = any(self._router.send(now, each, response) for each in sessions)
+        _ = any(self.router.send(now, each, response) for each in sessions)
 
     # Our own clients
 

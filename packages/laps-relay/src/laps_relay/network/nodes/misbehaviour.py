@@ -37,6 +37,10 @@ class ViolationCounter:
         times.append(now)
         return len(times) > MAX_VIOLATIONS and times[0] > now - PERIOD
 
+    def __len__(self) -> int:
+        """How many sessions have violations that still count."""
+        return len(self._times)
+
     def forget(self, session: int) -> None:
         """Drop the counter of a session that has ended."""
         self._times.pop(session, None)

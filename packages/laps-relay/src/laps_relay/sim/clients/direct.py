@@ -74,7 +74,7 @@ class DirectClients(Clients):
             end_streams()
             core = self._core()
             for key in ended:
-                core.pull_ended(now, key, "the publisher ended it")
+                core.publisher_ended(now, key, "the publisher ended it")
             core.withdraw(now, publication.kind, publication.name)
 
         self._call(end)
@@ -85,16 +85,16 @@ class DirectClients(Clients):
         return {key for each in self.publications for key in each.flows}
 
     def _ask(self, now: float, key: int, name: FullTrackName) -> None:  # noqa: ARG002
-        self._core().want(now, name, NO_DATA)
+        self._core().subscribe(now, name, NO_DATA)
 
     def _ask_again(self, now: float, want: Want) -> None:
-        self._core().want(now, want.name, NO_DATA)
+        self._core().subscribe(now, want.name, NO_DATA)
 
     def unsubscribe(self, key: int) -> None:
         """The last subscriber of a track goes."""
         want = self._unwant(key)
         if want is not None:
-            self._call(lambda now: self._core().unwant(now, want.name))
+            self._call(lambda now: self._core().unsubscribe(now, want.name))
 
     def forget(self) -> None:
         """The clients move to another process; whatever still arrives here is ignored."""
@@ -201,7 +201,7 @@ class DirectClients(Clients):
 
     # LocalSide
 
-    def pull(
+    def serve_track(
         self,
         now: float,  # noqa: ARG002
         key: int,
@@ -220,9 +220,9 @@ class DirectClients(Clients):
             if publication.covers(name):
                 flow = self._ledger.flows.begin(self.contact, key, publication.scope)
                 publication.flows[key] = (flow, feed)
-                self._call(lambda now: self._core().pulled(now, key, NO_DATA))
+                self._call(lambda now: self._core().publisher_accepted(now, key, NO_DATA))
                 return
-        self._call(lambda now: self._core().pull_ended(now, key, "no publisher any more"))
+        self._call(lambda now: self._core().publisher_ended(now, key, "no publisher any more"))
 
     def renew(self, now: float, key: int, before: float) -> None:  # noqa: ARG002
         """Open streams should go on in new ones, from their next objects on."""
@@ -237,11 +237,11 @@ class DirectClients(Clients):
             if stream is not None:
                 stream.reset(0)
 
-    def discovered(self, now: float, entry: AnnounceInfo) -> None:  # noqa: ARG002
+    def announce_added(self, now: float, entry: AnnounceInfo) -> None:  # noqa: ARG002
         """A name that others announce."""
         if entry.plaintext is not None:
             self.discovered_names[entry.kind, entry.plaintext] = None
 
-    def vanished(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:  # noqa: ARG002
+    def announce_removed(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:  # noqa: ARG002
         """It is gone."""
         self.discovered_names.pop((kind, name), None)

@@ -218,7 +218,7 @@ class CountingReno(RenoCongestionControl):
 
     def on_packet_acked(self, *, now: float, packet: QuicSentPacket) -> None:
         """Grow the window like the parent if it is used; otherwise only count the packet."""
-        if cast("float", packet.sent_time) > self._round_began:
+        if (packet.sent_time or 0.0) > self._round_began:
             self._round_began = now
             self._peak = self.bytes_in_flight
         if self.congestion_window < 2 * self._peak:
@@ -587,7 +587,7 @@ class Tuned(QuicConnection):
             builder=builder, network_path=path, peer_cid=self._peer_cid.cid, now=now
         )
         packet = self._spaces[tls.Epoch.ONE_RTT].sent_packets[number]
-        # Losing a probe says nothing about congestion (RFC 9000, 14.4).
+        # A lost probe is no sign of congestion (RFC 9000, 14.4).
         packet.in_flight = False
         self._loss._cc.bytes_in_flight -= packet.sent_bytes
         return datagrams

@@ -199,7 +199,7 @@ class H3Client(H3Peer):
                 f"(protocols offered: {offered})"
             )
         )
-        self.established.exception()  # whoever dialled may have stopped waiting: no warning then
+        self.established.exception()  # marks it as read, should the dialler have stopped waiting
         self._done = True
         self.connection.close(H3Code.NO_ERROR, "no session")
 

@@ -79,7 +79,7 @@ from laps_sdk.quic.aioquic.fast.protection import (
     Sealer,
     short_header,
 )
-from laps_sdk.quic.aioquic.fast.streams import FastSender, FastStream, Ready, adopt, ranges_of
+from laps_sdk.quic.aioquic.fast.streams import FastStream, Ready, adopt, ranges_of
 
 if TYPE_CHECKING:
     from aioquic._buffer import Buffer
@@ -582,14 +582,15 @@ class FastQuicConnection(QuicConnection):
         Returns whether streams were discarded, which may allow the peer new ones.
         """
         ready = self._ready
-        streams = self._streams
+        # ``adopt`` has given all streams the halves of a FastStream.
+        streams = cast("dict[int, FastStream]", self._streams)
         discarded = False
         while ready:
             stream_id, _ = ready.popitem(last=False)
             stream = streams.get(stream_id)
             if stream is None:
                 continue
-            sender = cast("FastSender", stream.sender)
+            sender = stream.sender
             receiver = stream.receiver
             if receiver.is_finished and sender.is_finished:
                 self._discard(stream_id)
@@ -879,7 +880,7 @@ class FastQuicConnection(QuicConnection):
                     after = end - len(payload[position:].lstrip(b"\x00"))
                 else:
                     after = position + 1 if kind == 0x01 else _NOT_OURS
-            except IndexError:  # cut short: the parent says so to the peer
+            except IndexError:  # cut short: the parent reports it to the peer
                 after = _NOT_OURS
             if after == _NOT_OURS:
                 return self._parent_payload(payload[position:], cid, now) or eliciting

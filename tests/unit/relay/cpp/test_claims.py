@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_relay.cpp.cpp_claims import Claims
+from laps_relay.cpp.cpp_link import Claims
 from laps_wire.nodeid import NodeId
 
 A, B = NodeId(1), NodeId(2)

@@ -17,11 +17,11 @@ from laps_wire.moqt.messages import Subscribe
 from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.structures import Token
 from laps_wire.moqt.versions import Draft
+from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import SubscribeData
 from laps_wire.peering.laps2.information import NO_DATA
-from testkit.subscription_rig import track
 
-NAME = track("example/meeting/camera")
+NAME = FullTrackName.parse("example-meeting--camera")
 SECRET = b"the client's secret"
 TOKENS = (
     Token(AliasType.USE_VALUE, token_type=0, value=SECRET),
@@ -60,7 +60,7 @@ def test_what_has_no_token_is_passed_on_untouched(draft: Draft) -> None:
         SubscribeData(17, b"?" + SECRET),
         SubscribeData(18, b"\xff" + SECRET),
         SubscribeData(16, body_for(NAME).body[:-3]),
-        body_for(track("another/track/name")),
+        body_for(FullTrackName.parse("another-track--name")),
     ],
 )
 def test_what_cannot_be_read_or_means_another_track_is_made_anew(data: SubscribeData) -> None:
