@@ -1,4 +1,4 @@
-"""Tables in parts: how much of one an answer holds."""
+"""Pages of tables: which rows an answer holds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def paged(
     page_limit: int,
     item: Callable[[Row], Item],
 ) -> dict[str, Any]:
-    """Some rows of a table, as ``views.Page`` has them."""
+    """Return some rows of a table, as ``views.Page`` has them. Raises 400 for too many."""
     wanted = min(_DEFAULT_ROWS, page_limit) if limit is None else limit
     if wanted > page_limit:
         raise HTTPException(400, f"limit is {wanted}, at most {page_limit} rows are given")

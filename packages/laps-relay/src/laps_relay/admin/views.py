@@ -1,7 +1,7 @@
-"""What the admin sees of a relay, and the rows that its API answers with.
+"""What the admin needs of a relay, and the rows of its API.
 
-The admin knows a relay only through :class:`RelayView`; tests give it another one. Rows name their
-fields as the tables of the core do. Tracks are in the text form of ``laps_wire.names``.
+The admin knows a relay only through :class:`RelayView` and :class:`NetworkView`. Fields of rows are
+named as in the tables of the core. Tracks are in the text form of ``laps_wire.names``.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ T = TypeVar("T")
 
 
 class Info(BaseModel):
-    """What runs here."""
+    """Version, addresses and state of a relay."""
 
     version: str
     node_id: str
     region: str
     url: str
-    """Where clients connect."""
+    """The address that clients connect to."""
     transport: str
     drafts: list[str]
     certificate_sha256: str
@@ -168,7 +168,7 @@ class CacheState(BaseModel):
 
 
 class Purged(BaseModel):
-    """What a purge removed."""
+    """The result of a purge."""
 
     bytes: int
 
@@ -182,7 +182,7 @@ class ConfigValue(BaseModel):
 
 
 class Totals(BaseModel):
-    """Sums over all tracks that are there now."""
+    """Sums over all present tracks."""
 
     sessions: int
     tracks: int
@@ -198,7 +198,7 @@ class Totals(BaseModel):
 
 
 class Live(BaseModel):
-    """What the live page draws: once a second."""
+    """The snapshot that the live page draws once a second."""
 
     time: float
     """Unix time, in seconds."""
@@ -229,7 +229,7 @@ class PlanState(BaseModel):
 
 
 class RelayView(Protocol):
-    """A relay, as the admin sees it."""
+    """What the admin needs of a relay."""
 
     @property
     def now(self) -> float:
@@ -237,106 +237,106 @@ class RelayView(Protocol):
 
     @property
     def ready(self) -> bool:
-        """Whether clients are taken."""
+        """Whether clients are accepted."""
 
     @property
     def certificate_sha256(self) -> str:
-        """Of the certificate that new connections get, in hex."""
+        """SHA-256 of the certificate that new connections get, in hex."""
 
     def info(self) -> Info:
-        """What runs here."""
+        """Return version, addresses and state of the relay."""
 
     def sessions(self) -> Sequence[SessionRow]:
-        """All sessions."""
+        """Return all sessions."""
 
     def connection(self, session: int) -> ConnectionStats | None:
-        """The figures of a session's connection."""
+        """Return the figures of a session's connection."""
 
     def tracks(self) -> Sequence[TrackRow]:
-        """All tracks."""
+        """Return all tracks."""
 
     async def tracks_in_parts(self) -> Sequence[TrackRow]:
-        """All tracks, read without holding up the loop."""
+        """Return all tracks, read without delaying the loop."""
 
     def subscriptions(self) -> Sequence[SubscriptionRow]:
-        """All receivers."""
+        """Return all receivers."""
 
     def namespaces(self) -> Sequence[NamespaceRow]:
-        """All published namespaces."""
+        """Return all published namespaces."""
 
     def cache_limits(self) -> dict[str, float]:
-        """What the cache may hold."""
+        """Return what the cache may hold."""
 
     def purge(self, track: FullTrackName | None) -> int:
-        """Forget cached objects; how many bytes that were."""
+        """Remove cached objects; return their bytes."""
 
     def config(self) -> list[ConfigValue]:
-        """The configuration with its sources."""
+        """Return every configuration value with its source."""
 
     def drain(self, new_uri: str) -> None:
-        """Send everybody away."""
+        """Send all clients away."""
 
     def stay(self) -> str | None:
-        """Take a drain back, or say why not."""
+        """Take a drain back; return why that is refused, or None."""
 
     def redirect(self, sessions: Sequence[int] | None, share: float, new_uri: str) -> int:
-        """Send some clients elsewhere; how many were told."""
+        """Send some clients elsewhere; return how many."""
 
     async def metrics(self) -> bytes:
-        """The text for Prometheus."""
+        """Return the text for Prometheus."""
 
 
 class NetworkView(Protocol):
-    """The network as the admin sees it."""
+    """What the admin needs of a relay's part in the network."""
 
     @property
     def now(self) -> float:
         """The clock of the tables."""
 
     def peers(self) -> Sequence[PeerRow]:
-        """All connections to other relays."""
+        """Return all connections to other relays."""
 
     def contacts(self) -> Sequence[DialRow]:
-        """Where connections are dialled."""
+        """Return where connections are dialled."""
 
     def peer_connection(self, session: int) -> ConnectionStats | None:
-        """The figures of a peer's connection."""
+        """Return the figures of a peer's connection."""
 
     def nodes(self) -> Sequence[NodeRow]:
-        """The NIB."""
+        """Return the NIB."""
 
     def announces(self) -> Sequence[AnnounceRow]:
-        """All announces."""
+        """Return all announces."""
 
     def subscribes(self, key: int | None = None) -> Sequence[SubscribeRow]:
-        """All subscribes, or those of one track."""
+        """Return all subscribes, or those of one track."""
 
     def sets(self) -> Sequence[SetRow]:
-        """All subscriber node sets."""
+        """Return all subscriber node sets."""
 
     def fib(self) -> Sequence[FibRow]:
-        """The FIB."""
+        """Return the FIB."""
 
     def policy(self) -> PolicyState:
-        """The policy."""
+        """Return the policy that is in force."""
 
     def forget_key(self, node: NodeId) -> str | None:
-        """Let another key have a node id, or say why not."""
+        """Let another key hold a node id; return why that is refused, or None."""
 
     def plan(self) -> PlanState:
-        """The plan."""
+        """Return the plan that is followed."""
 
     def offer_plan(self, text: bytes) -> str | None:
-        """Follow this plan, or say why not."""
+        """Follow this plan; return why that is refused, or None."""
 
     def drop_plan(self) -> bool:
-        """Follow no plan; whether there was one."""
+        """Follow no plan; return whether there was one."""
 
 
 class LazyRows(Sequence[T]):
-    """A table whose rows are made when they are asked for, and only those.
+    """A table whose rows are made when they are read.
 
-    A million rows take seconds to make; a relay that stands still that long loses its peers.
+    A million rows take seconds to make, and a relay that stands still for so long loses its peers.
     """
 
     __slots__ = ("_rows", "_size")
@@ -347,7 +347,7 @@ class LazyRows(Sequence[T]):
         self._rows = rows
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of rows."""
         return self._size
 
     @overload
@@ -357,7 +357,7 @@ class LazyRows(Sequence[T]):
     def __getitem__(self, index: slice) -> Sequence[T]: ...
 
     def __getitem__(self, index: int | slice) -> T | Sequence[T]:
-        """One row, or some."""
+        """Return one row, or a slice of rows."""
         if isinstance(index, int):
             at = range(self._size)[index]
             return self._rows(slice(at, at + 1))[0]
@@ -367,12 +367,12 @@ class LazyRows(Sequence[T]):
         return self._rows(slice(start, max(start, stop)))
 
     def __iter__(self) -> Iterator[T]:
-        """All, made at once."""
+        """Iterate over all rows, which are made at once."""
         return iter(self._rows(slice(0, self._size)))
 
 
 def session_item(row: SessionRow, stats: ConnectionStats | None, now: float) -> SessionItem:
-    """A session as the API shows it."""
+    """Return a session as the API shows it."""
     item = SessionItem(
         session=row.session,
         address=row.info.peer_address,
@@ -406,7 +406,7 @@ def session_item(row: SessionRow, stats: ConnectionStats | None, now: float) -> 
 
 
 def track_item(row: TrackRow) -> TrackItem:
-    """A track as the API shows it."""
+    """Return a track as the API shows it."""
     counters = row.counters._asdict()
     del counters["receivers"]
     return TrackItem(
@@ -426,7 +426,7 @@ def track_item(row: TrackRow) -> TrackItem:
 
 
 def subscription_item(row: SubscriptionRow, now: float) -> SubscriptionItem:
-    """A receiver as the API shows it."""
+    """Return a receiver as the API shows it."""
     counters = {} if row.counters is None else row.counters._asdict()
     return SubscriptionItem(
         session=row.session,
@@ -442,7 +442,7 @@ def subscription_item(row: SubscriptionRow, now: float) -> SubscriptionItem:
 
 
 def namespace_item(row: NamespaceRow, now: float) -> NamespaceItem:
-    """A namespace as the API shows it."""
+    """Return a namespace as the API shows it."""
     return NamespaceItem(
         namespace=str(row.namespace),
         session=row.session,
@@ -451,7 +451,7 @@ def namespace_item(row: NamespaceRow, now: float) -> NamespaceItem:
 
 
 def totals(view: RelayView, tracks: Sequence[TrackRow]) -> Totals:
-    """Sums over all tracks."""
+    """Return the sums over all tracks."""
     counters = [row.counters for row in tracks]
     return Totals(
         sessions=len(view.sessions()),

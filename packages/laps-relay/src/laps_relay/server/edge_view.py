@@ -1,4 +1,4 @@
-"""The relay as the admin sees it: an Edge server, its planes, and what surrounds them."""
+"""The tables and commands of an Edge, as the admin needs them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PART: Final = 250
 
 
 def reachable(host: str) -> str:
-    """A bound address as one can connect to it from this machine, for a URL."""
+    """Return a bound address as a host for URLs on this machine."""
     found = ip_address(host)
     if found.is_unspecified:
         return "127.0.0.1" if found.version == 4 else "localhost"
@@ -38,7 +38,7 @@ def reachable(host: str) -> str:
 
 
 class EdgeView:
-    """Implements :class:`~laps_relay.admin.views.RelayView`."""
+    """Reads an Edge for the admin; implements :class:`~laps_relay.admin.views.RelayView`."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class EdgeView:
         self.certificate: Certificate | None = None
         self.taking_clients = False
         self.node_id = loaded.config.network.node_id
-        """As the network knows it; as configured if there is none."""
+        """The node id that the network knows; as configured if the relay is alone."""
 
     @property
     def now(self) -> float:
@@ -71,24 +71,24 @@ class EdgeView:
 
     @property
     def ready(self) -> bool:
-        """Whether clients are taken."""
+        """Whether clients are accepted."""
         return self.taking_clients and not self._drain.draining
 
     @property
     def certificate_sha256(self) -> str:
-        """Of the certificate that new connections get, in hex."""
+        """SHA-256 of the certificate that new connections get, in hex."""
         return "" if self.certificate is None else self.certificate.sha256
 
     @property
     def url(self) -> str:
-        """Where clients connect; empty if none are taken."""
+        """The address that clients connect to; empty if none are accepted."""
         if not self._server.running:
             return ""
         host, port = self._server.address
         return f"moqt://{reachable(host)}:{port}"
 
     def info(self) -> Info:
-        """What runs here."""
+        """Return version, addresses and state of the relay."""
         config = self.loaded.config
         return Info(
             version=self._version,
@@ -108,20 +108,20 @@ class EdgeView:
         )
 
     def sessions(self) -> Sequence[SessionRow]:
-        """All sessions."""
+        """Return all sessions."""
         return self._server.relay.sessions()
 
     def connection(self, session: int) -> ConnectionStats | None:
-        """The figures of a session's connection."""
+        """Return the figures of a session's connection; None if it is gone."""
         port = self._server.ports.get(session)
         return None if port is None else port.peer.connection.stats()
 
     def tracks(self) -> Sequence[TrackRow]:
-        """All tracks."""
+        """Return all tracks."""
         return self._server.relay.tracks()
 
     async def tracks_in_parts(self) -> Sequence[TrackRow]:
-        """All tracks, with turns of the loop in between: thousands of them delay no packet."""
+        """Return all tracks, with turns of the loop in between, so that no packet is delayed."""
         relay = self._server.relay
         numbers = relay.track_numbers()
         rows: list[TrackRow] = []
@@ -131,23 +131,23 @@ class EdgeView:
         return rows
 
     def subscriptions(self) -> Sequence[SubscriptionRow]:
-        """All receivers."""
+        """Return all receivers."""
         return self._server.relay.subscriptions()
 
     def namespaces(self) -> Sequence[NamespaceRow]:
-        """All published namespaces."""
+        """Return all published namespaces."""
         return self._server.relay.namespaces()
 
     def cache_limits(self) -> dict[str, float]:
-        """What the cache may hold."""
+        """Return what the cache may hold."""
         return asdict(cache_limits(self.loaded.config))
 
     def purge(self, track: FullTrackName | None) -> int:
-        """Forget cached objects; how many bytes that were."""
+        """Remove cached objects of one track or of all; return their bytes."""
         return self._server.relay.purge(track)
 
     def config(self) -> list[ConfigValue]:
-        """The configuration with its sources."""
+        """Return every configuration value with its source."""
         return [
             ConfigValue(key=name, value=value, source=place)
             for name, value, place in shown(self.loaded)
@@ -166,16 +166,16 @@ class EdgeView:
         return self._drain.redirect(sessions, share, new_uri)
 
     async def metrics(self) -> bytes:
-        """The text for Prometheus, with figures of this moment."""
+        """Return the text for Prometheus, with figures of this moment."""
         await self._before_metrics()
         return self._metrics.render()
 
     def sample(self) -> Sample:
-        """Everything at once, for the sampler."""
+        """Return all tables at once, for the sampler."""
         return self._sample(self.tracks())
 
     async def sample_in_parts(self) -> Sample:
-        """The same, with turns of the loop in between."""
+        """Return all tables, with turns of the loop in between."""
         return self._sample(await self.tracks_in_parts())
 
     def _sample(self, tracks: Sequence[TrackRow]) -> Sample:

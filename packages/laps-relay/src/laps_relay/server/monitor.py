@@ -1,4 +1,4 @@
-"""What a relay tells of itself: events and figures go to the log, to telemetry and to metrics.
+"""Observation of one relay: its events and figures go to the log, to telemetry and to metrics.
 
 ::
 
@@ -52,7 +52,7 @@ class RelayMonitor:
         view: EdgeView,
         network: Callable[[], NetworkMember | None],
     ) -> None:
-        """``network`` gives the relay's part in it, as it is at that moment."""
+        """``network`` returns the relay's part in the network at that moment."""
         self._logger = logger
         self._names = names
         self._metrics = metrics
@@ -74,7 +74,7 @@ class RelayMonitor:
     # Life
 
     def record(self, relay: EdgeRelay, plane: Plane, one_in: int, desk: PlaybackReports) -> None:
-        """Write what the planes count and players say, if telemetry is written."""
+        """Write traffic counters and reports of players, if telemetry is configured."""
         self._desk = desk
         if self._telemetry is not None:
             self._recorder = TrafficRecorder(
@@ -89,27 +89,27 @@ class RelayMonitor:
             )
 
     def start(self) -> None:
-        """Begin to write. Raises ``OSError`` if it cannot."""
+        """Open the telemetry file. Raises ``OSError`` if that is not possible."""
         if self._telemetry is not None:
             self._telemetry.start()
 
     def attend(self, network: NetworkMember) -> None:
-        """The relay belongs to a network from now on."""
+        """Observe a part in the network that the relay has from now on."""
         self._network_sampler = NetworkSampler(self._metrics, self._telemetry)
         if self._recorder is not None:
             self._recorder.attend(network)
 
     def left(self) -> None:
-        """It does not any more: what waited is written."""
+        """Write what waits, because the relay has left the network."""
         self._network_observer.settle(0.0, at_once=True)
 
     def record_last(self) -> None:
-        """Sessions have ended: write what they carried."""
+        """Write the traffic of sessions that have ended."""
         if self._recorder is not None:
             self._recorder.record_last()
 
     async def stop(self) -> None:
-        """Write what is left."""
+        """Write what is left, and close all files."""
         if self._telemetry is not None:
             await asyncio.to_thread(self._telemetry.stop)
         if self._mlog is not None:
@@ -118,7 +118,7 @@ class RelayMonitor:
     # Events
 
     def turn(self, now: float, events: Sequence[RelayEvent]) -> None:
-        """What happened at the Edge."""
+        """Take the events of a turn of the Edge."""
         for event in events:
             if isinstance(event, SessionOpened):
                 port = self._server.ports.get(event.session)
@@ -127,7 +127,7 @@ class RelayMonitor:
         self._observer.observe(now, events, self._carried)
 
     def _carried(self, session: int) -> tuple[int, int]:
-        """Asked once, when the session is closed and the server has forgotten it."""
+        """Return the bytes of a session that was closed and that the server has forgotten."""
         connection = self._connections.pop(session, None)
         if connection is None:
             return 0, 0
@@ -135,13 +135,13 @@ class RelayMonitor:
         return stats.bytes_received, stats.bytes_sent
 
     def network_turn(self, now: float, events: Sequence[NetworkEvent]) -> None:
-        """What happened in the network."""
+        """Take the events of a turn of the peer port."""
         network = self._network()
         if network is not None:
             self._network_observer.observe(now, events, network.carried)
 
     def plan_applied(self, record: PolicyApplied) -> None:
-        """What became of a plan goes to the log, and back to who made it."""
+        """Log what became of a plan, and record it for the planner."""
         say = self._logger.warning if record.outcome == "refused" else self._logger.info
         say(
             "plan",
@@ -154,7 +154,7 @@ class RelayMonitor:
             self._telemetry.put(record)
 
     def type_changed(self, old: str, new: str) -> None:
-        """The relay is another type of relay."""
+        """Log and record that the relay has another type."""
         self._logger.info("type changed", type=new, url=self._view.url)
         if self._telemetry is not None:
             self._telemetry.put(TypeChange(old=old, new=new))
@@ -162,14 +162,14 @@ class RelayMonitor:
     # Figures
 
     async def beat(self, interval: float) -> None:
-        """What is written every ``interval`` seconds."""
+        """Write samples and records; called every ``interval`` seconds."""
         await self.sample()
         if self._recorder is not None:
             await self._recorder.report(interval)
         self.tell_losses()
 
     async def sample(self, *, telemetry: bool = True) -> None:
-        """Take the figures of this moment."""
+        """Read all tables and counters once, for metrics and telemetry."""
         # One at a time: an older reading behind a newer one would be counted twice.
         async with self._sampling:
             sample = await self._view.sample_in_parts()
@@ -184,7 +184,7 @@ class RelayMonitor:
                 await self._recorder.record(sample.connections)
 
     def tell_losses(self) -> None:
-        """Say once for each time that telemetry or traces were lost."""
+        """Log lost telemetry and lost traces, once for each loss."""
         if self._mlog is not None and self._mlog.counters.failed > self._traces_lost:
             self._traces_lost = self._mlog.counters.failed
             self._logger.warning(

@@ -72,10 +72,10 @@ class RelayApp:
         peer_socket: socket.socket | None = None,
         hidden: bool = False,
     ) -> None:
-        """``reread`` loads the configuration again, for a reload.
+        """Build a relay; nothing is bound yet.
 
-        Sockets that are given are used instead of what the configuration says. ``hidden``: relays
-        on other machines cannot dial this one.
+        ``reread`` loads the configuration again, for a reload. Given sockets are used instead of
+        those of the configuration. ``hidden``: relays on other machines cannot dial this one.
         """
         self.loaded = loaded
         self.logger = logger
@@ -141,7 +141,7 @@ class RelayApp:
         self._enter(config)
 
     def _enter(self, config: RelayConfig) -> None:
-        """Make our part of the network, if the relay is one of several."""
+        """Make the relay's part in the network, if it has peers."""
         self.network = None
         if not config.network.active:
             return
@@ -154,7 +154,7 @@ class RelayApp:
         self._monitor.attend(self.network)
 
     def _make_stub(self, config: RelayConfig, keys: PeerKeyRing) -> NetworkMember:
-        """The part of a Stub; it needs nothing of the network's core."""
+        """Return the part of a Stub, which needs nothing of the network's core."""
         from laps_relay.server.stub_part import StubPart  # noqa: PLC0415 - by type
 
         return StubPart(
@@ -170,7 +170,7 @@ class RelayApp:
         )
 
     def _make_network(self, config: RelayConfig, keys: PeerKeyRing) -> NetworkMember:
-        """The part of every other relay; a Stub's process does not import its core."""
+        """Return the part of every other type; a Stub's process does not import its core."""
         from laps_relay.server.network_part import NetworkPart  # noqa: PLC0415 - by type
 
         network = NetworkPart(
@@ -200,7 +200,7 @@ class RelayApp:
         )
 
     def _make_edge(self, config: RelayConfig) -> EdgeRelay:
-        """The Edge's control plane, traced if that is asked for."""
+        """Return the Edge's control plane, traced if ``observe.mlog_dir`` is set."""
         observe, settings = config.observe, mapping.edge_settings(config)
         if observe.mlog_dir is None:
             return EdgeRelay(self._plane, self.authorizer, settings, self._desk)
@@ -214,16 +214,16 @@ class RelayApp:
 
     @property
     def url(self) -> str:
-        """Where clients connect."""
+        """The address that clients connect to."""
         return self.view.url
 
     @property
     def admin_url(self) -> str | None:
-        """Where the admin answers; None if there is none."""
+        """The address of the admin; None if it is disabled."""
         return None if self._admin is None else self._admin.url
 
     async def start(self) -> None:
-        """Bind everything; :class:`StartError` says what is in the way."""
+        """Bind all sockets and serve. Raises :class:`StartError` if that is not possible."""
         config = self.loaded.config
         try:
             self._monitor.start()
@@ -296,7 +296,7 @@ class RelayApp:
         return server
 
     async def _start_quic(self, config: RelayConfig) -> None:
-        """Peers first: the bridge must stand before clients come."""
+        """Open the peer port, then the port for clients, which need the bridge to the network."""
         if self.network is not None:
             try:
                 await self.network.start(_copy(self._peer_socket))
@@ -330,7 +330,7 @@ class RelayApp:
             self.network.takes_clients("" if everywhere else self.url)
 
     def _show_proof(self, network: NetworkMember) -> None:
-        """Say so if other relays will not believe who we are: else only they would."""
+        """Warn if other relays will refuse this one because they cannot verify its node id."""
         is_stub = network.relay_type is RelayType.STUB  # which has no node id for others
         node = NodeId(0) if is_stub else network.node_id
         flaw = None if self._keys is None or self._hidden else self._keys.own_flaw(node)
@@ -346,19 +346,19 @@ class RelayApp:
             )
 
     async def run(self) -> None:
-        """Until :meth:`request_stop`; raises what made it impossible to go on."""
+        """Wait for :meth:`request_stop`; raise what made the relay unable to continue."""
         await self._stopping.wait()
         if self._failure is not None:
             raise self._failure
 
     def request_stop(self) -> None:
-        """End :meth:`run`; a second time: wait for nobody."""
+        """End :meth:`run`; a second call ends the drain at once."""
         if self._stopping.is_set():
             self.client_drain.hurry()
         self._stopping.set()
 
     async def stop(self, *, drain: bool = False) -> None:
-        """Close everything; with ``drain`` sessions get GOAWAY and time to leave."""
+        """Close everything; with ``drain`` send GOAWAY to clients and wait for them first."""
         if drain and self.view.taking_clients:
             await self.client_drain.finish(self.loaded.config.listen.drain_timeout)
         self.view.taking_clients = False
@@ -389,7 +389,7 @@ class RelayApp:
     # Reload
 
     def reload(self) -> bool:
-        """Read the configuration again and apply what can be; False: the old one stays."""
+        """Load the configuration and apply what can be applied; return False if it is refused."""
         if not self.view.taking_clients:
             self.logger.warning("reload refused, the relay is starting or stopping")
             return False
@@ -439,8 +439,8 @@ class RelayApp:
     async def _change_type(self, old: RelayConfig) -> None:
         """Drain, leave the network, and come back as another type.
 
-        Node id and peer port stay, so peers that dial us find us again; the epoch is higher, so all
-        that we said before is forgotten.
+        Node id and peer port stay, so that peers which dial this relay find it again. The epoch is
+        higher, so that peers drop everything that it advertised before.
         """
         config = self.loaded.config
         kind = config.network.type
@@ -492,7 +492,7 @@ class RelayApp:
     # What goes on beside
 
     def _joined(self, now: float) -> None:
-        """A part of a turn: what happened goes to the network at once, and is observed later."""
+        """Pass events of a part of a turn to the network, and keep them for observers."""
         events = self._relay.poll_events()
         self._happened += events
         if self.network is not None:
@@ -511,7 +511,7 @@ class RelayApp:
             await self._monitor.beat(interval)
 
     async def _renew_for_ever(self) -> None:
-        """Development certificates live for days; a relay may run for months."""
+        """Renew the development certificate, which is valid for some days only."""
         while True:
             await asyncio.sleep(_DAY)
             self._renew()
@@ -527,7 +527,7 @@ class RelayApp:
 
 
 def _copy(sock: socket.socket | None) -> socket.socket | None:
-    """Endpoints close their sockets; one that was given to us must serve again."""
+    """Return a duplicate: endpoints close their sockets, and a given one is used again."""
     return None if sock is None else sock.dup()
 
 

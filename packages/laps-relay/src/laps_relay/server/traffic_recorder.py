@@ -1,4 +1,4 @@
-"""What the planes counted since the last look, as telemetry; and what is left of it at the end."""
+"""Traffic counters of both forwarding planes, and reports of clients, as telemetry records."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ __all__ = ["TrafficRecorder"]
 _PART: Final = 250
 """Tracks that are read in one turn of the loop: a millisecond or two."""
 _BREATH: Final = 0.05
-"""Seconds that the writer gets when much waits for it."""
+"""Seconds to wait when the writer's queue is half full."""
 
 
 class TrafficRecorder:
-    """Writes the sums of both planes."""
+    """Writes the counters of both forwarding planes as telemetry."""
 
     def __init__(
         self,
@@ -48,9 +48,9 @@ class TrafficRecorder:
         wall: Callable[[], float] = time.time,
         desk: PlaybackReports | None = None,
     ) -> None:
-        """``clock`` is that of the planes; ``one_in``: so many groups are timed, 0 for none.
+        """``clock`` is that of the planes; one group in ``one_in`` is timed, 0 for none.
 
-        ``desk`` has what players say.
+        ``desk`` has the reports of players.
         """
         self._writer = writer
         self._relay = relay
@@ -74,11 +74,11 @@ class TrafficRecorder:
             plane.time_objects(self._samples)
 
     def attend(self, network: NetworkMember) -> None:
-        """The relay belongs to a network from now on."""
+        """Count traffic of a part in the network that the relay has from now on."""
         network.count_traffic(self._samples)
 
     async def record(self, connections: Mapping[int, ConnectionStats]) -> None:
-        """Write a window, with turns of the loop in between; ``connections`` are clients'."""
+        """Write one window, with turns of the loop in between."""
         numbers = self._relay.track_numbers()
         for at in range(0, len(numbers), _PART):
             # Kept here: who is cancelled in between leaves it to the last record.
@@ -88,9 +88,10 @@ class TrafficRecorder:
         self._write(connections)
 
     async def report(self, patience: float) -> None:
-        """Write the reports of clients, as fast as the disk takes them: there may be thousands.
+        """Write the reports of clients as fast as the disk accepts them: there may be thousands.
 
-        After so many seconds it need not take them any more, and what is lost is counted.
+        After ``patience`` seconds the rest is queued at once; records that do not fit are counted
+        as lost.
         """
         until = self._clock() + patience
         while self._waiting:
@@ -159,7 +160,7 @@ class TrafficRecorder:
             network.forget_nodes()
 
     def _ids(self, session: int) -> Playback:
-        """What a player called itself when it connected, hashed."""
+        """Return the ids that a player gave when it connected, hashed."""
         said = playback_of(self._relay.path_of(session))
         hashed = [None if part is None else self._names.hashed_text(part) for part in said]
         return Playback(*hashed)
@@ -167,7 +168,7 @@ class TrafficRecorder:
     def _deliveries(
         self, zero: float, peer: NodeOf, foreign: NodeOf
     ) -> list[tuple[float, DeliverySample]]:
-        """Objects that were timed, and when they were sent."""
+        """Return the objects that were timed, each with the time at which it was sent."""
         if self._samples is None:
             return []
         one_in = self._samples.one_in
@@ -178,7 +179,7 @@ class TrafficRecorder:
         return [(sent, body) for sent, body in found if body is not None]
 
     def _text(self, name: FullTrackName) -> str:
-        """A track as all relays of the network write it, those too that never see its name."""
+        """Return a track as all relays write it, also those that never see its name."""
         network = self._network()
         return self._names.hashed(name) if network is None else hash_text(network.key(name))
 

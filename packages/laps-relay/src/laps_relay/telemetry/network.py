@@ -1,6 +1,6 @@
-"""What happens in the network, in logs, telemetry and metrics: one table, as for clients.
+"""How each event of the network is logged, counted and recorded.
 
-Sessions with peers are ``p<number>`` in telemetry, so that they are not taken for clients'.
+Sessions with peers are ``p<number>`` in telemetry, so that they differ from those of clients.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["NetworkObserver", "Refusals", "advice"]
 
 
 _MOST: Final = 256
-"""Contacts to remember; who redirects us makes new ones."""
+"""Contacts that are remembered; redirects of peers can add new ones."""
 
 _ADVICE: Final = {
     CloseCode.NOT_AUTHORIZED: "compare network.key_file of both relays, or their certificates",
@@ -46,7 +46,7 @@ _ADVICE: Final = {
 
 
 def advice(code: int | None, reason: str) -> str:
-    """What an operator can do about it; empty if nothing is known that helps."""
+    """Return what an operator can do about a refusal; empty if nothing is known."""
     if code in _ADVICE:
         return _ADVICE[CloseCode(code)]
     if "no protocol in common" in reason:
@@ -262,7 +262,7 @@ _UNREACHED: Final = row(
     },
     lambda m, _e: m.dials.labels("failed").inc(),
 )
-"""For the log a :class:`Dialled` that is news to an operator."""
+"""Logs a failed :class:`Dialled` whose reason is new."""
 
 
 class Refusals:
@@ -276,7 +276,7 @@ class Refusals:
         self._reasons: dict[str, str] = {}
 
     def news(self, contact: str, reason: str) -> bool:
-        """Whether this was not said of the contact yet."""
+        """Return whether this reason is new for the contact, and remember it."""
         if self._reasons.get(contact) == reason:
             return False
         if len(self._reasons) >= _MOST:
@@ -285,12 +285,12 @@ class Refusals:
         return True
 
     def reached(self, contact: str) -> None:
-        """There is a session with the contact: the next failure is news again."""
+        """Note a session with the contact: its next failure is new again."""
         self._reasons.pop(contact, None)
 
 
 class NetworkObserver(TableObserver[core.NetworkEvent]):
-    """Carries the network core's events to logs, telemetry and metrics."""
+    """Passes events of the network to logs, telemetry and metrics."""
 
     def __init__(
         self,
@@ -305,7 +305,7 @@ class NetworkObserver(TableObserver[core.NetworkEvent]):
         self._policies = 0
 
     def shown(self, event: core.NetworkEvent) -> Row:
-        """As the table says; what fails again and again is said once for each reason."""
+        """Return how an event is logged; a repeated failure is logged at ``debug``."""
         found = super().shown(event)
         match event:
             case reports.PeerAdded():
@@ -319,18 +319,18 @@ class NetworkObserver(TableObserver[core.NetworkEvent]):
         return found
 
     def observe(self, now: float, events: Iterable[core.NetworkEvent], carried: Carried) -> None:
-        """Take what happened in a turn."""
+        """Take the events of a turn."""
         self.settle(now)
         super().observe(now, events, carried)
 
     def settle(self, now: float, *, at_once: bool = False) -> None:
-        """Write what waited until it had settled; to be called now and then, and at the end."""
+        """Write route changes that have settled, or with ``at_once`` all of them."""
         for record in self._routes.take() if at_once else self._routes.settled(now):
             if self._telemetry is not None:
                 self._telemetry.put(record)
 
     def body(self, now: float, event: core.NetworkEvent, carried: Carried) -> Body | None:
-        """What telemetry records: everything that comes, changes, goes or is refused."""
+        """Return the telemetry record of an event, or None."""
         match event:
             case reports.PeerAdded():
                 self.opened(now, event.session)

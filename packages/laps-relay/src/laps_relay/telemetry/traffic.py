@@ -1,15 +1,14 @@
-"""``hop.stat``: what each track did on each way through the relay, from the planes' own figures.
+"""``hop.stat`` and ``delivery.sample``: traffic of tracks on each path through the relay.
 
 ::
 
     Plane       clients, Stubs     payload               in_peer  None | node of a Stub
     PeerPlane   other relays       bytes on the link     out_peer None | node of a peer
 
-A way to clients is written for every source of a track that brought something, with what it
-brought, even if no client got any of it: so what came in is in one row of each window, to the byte,
-however ways change. Bytes between relays are those of the data streams with their header: the same
-at both ends. What clients got has no mark of where it came from; it is in the row of the source
-that brought most.
+For every source of a track that sent something there is one row to clients, with the bytes that
+came, even if no client got any. So the bytes of each window are exact, however paths change. Bytes
+between relays are those of data streams with their header, the same at both ends. What clients got
+is in the row of the source that sent most, because an object has no mark of its source.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ __all__ = ["NodeOf", "Way", "Ways", "delivery"]
 Way: TypeAlias = tuple[str, str | None, str | None]
 """Track, node that it came from, node that it went to."""
 NodeOf: TypeAlias = Callable[[int], str | None]
-"""Who is behind a session."""
+"""Returns the node behind a session, or None."""
 
 _MOST: Final = 100_000
 """Tracks whose last source is remembered."""
@@ -55,7 +54,7 @@ class _Track:
         self.network = 0
 
     def main(self, before: str | None) -> str | None:
-        """The source that brought most of what clients got; as before, if nothing came."""
+        """Return the source of most that clients got; the one before, if nothing came."""
         weight = dict(self.weight)
         peers = [source for source in self.came if source not in weight]
         if self.network and peers:
@@ -81,9 +80,10 @@ class Ways:
         foreign: NodeOf,
         waits: Mapping[Way, Sequence[float]] = MappingProxyType({}),
     ) -> Iterator[HopStat]:
-        """``peer`` names the node of a peer's session, ``foreign`` that of a session of the Edge.
+        """Yield the records of a window.
 
-        ``waits`` are the milliseconds that objects waited, of those that were timed.
+        ``peer`` returns the node of a peer's session, ``foreign`` that of a session of the Edge.
+        ``waits`` are the milliseconds for which timed objects waited.
         """
         found: dict[str, _Track] = {}
         for arrival in came:
@@ -167,10 +167,10 @@ def delivery(
     peer: NodeOf,
     foreign: NodeOf,
 ) -> DeliverySample | None:
-    """The record; ``zero`` is the time of day at which the clock of the planes stood at 0.
+    """Return the record of a timed object; ``zero`` is the time of day when its clock was 0.
 
-    None for what the other plane tells: the session of the network at its own Edge is no way out;
-    and for a peer that is not known any more.
+    None for an object that the other plane records, such as one for the upstream session, and for a
+    peer that is not known any more.
     """
     in_peer = out_peer = None
     if sample.source is not None:

@@ -1,13 +1,13 @@
-"""With whom a data session is wanted: dynamic peering (seed 000, Topologies).
+"""Peering demand: the nodes with which a data session is needed (seed 000, Topologies).
 
-Three things can be missing for want of a peer: a way to a target that lasts, a Via that a plan
-names, and a Via that would help (:mod:`.via_choice`). Such a Via is known by
-its node information: it says which nodes it reaches, and how it is dialled; probes say how far it
-is (:mod:`laps_relay.network.nodes.probing`). Whether it really helps shows when it is a peer
-and has advertised them.
+A track can lack three things for want of a peer: a path to a target that lasts, a Via that a plan
+names, and a Via that would help (:mod:`.via_choice`). Such a Via is known by its node information:
+which nodes it reaches, and how it is dialled. Probes measure how far it is
+(:mod:`laps_relay.network.nodes.probing`). Whether it really helps shows when it is a peer and has
+advertised these nodes.
 
-One Via at a time is wished for each track and region. One that did not become a peer within
-``via_hold`` rests for ``dynamic_idle``, so that others have their turn.
+One Via at a time is demanded for each track and region. A Via that did not become a peer within
+``via_hold`` is left out for ``dynamic_idle``, so that others are tried.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ __all__ = ["PathDeficit", "PathDemand", "PeeringDemand"]
 
 
 class PathDeficit(NamedTuple):
-    """What the peers of now cannot mend, for one track and region."""
+    """What the current peers cannot repair, for one track and region."""
 
     paths: Mapping[NodeId, Candidate]
-    """The best that can be done with them."""
+    """The best paths with the current peers."""
     bad: frozenset[NodeId]
-    """Targets whose way is not what the class asks for."""
+    """Targets whose path breaks a limit of the class."""
     max_copies: int | None
 
 
 @dataclass(slots=True)
 class PathDemand:
-    """What one track is short of."""
+    """What one track lacks."""
 
     scope: str
     lost: list[NodeId] = field(default_factory=list)
-    """Targets without a way, or with none but over relays that go away."""
+    """Targets without a path, or only with paths over relays that drain."""
     vias: list[NodeId] = field(default_factory=list)
-    """Next hops that are in use or about to be."""
+    """Next hops that are in use or pending."""
     planned: list[tuple[NodeId, tuple[NodeId, ...]]] = field(default_factory=list)
-    """Vias of a plan that cannot be followed now, and for whom."""
+    """Vias of a plan that cannot be followed now, and their targets."""
     deficits: list[PathDeficit] = field(default_factory=list)
 
     def __bool__(self) -> bool:
@@ -55,7 +55,7 @@ class PathDemand:
 
 
 class PeeringDemand:
-    """The needs of all tracks that originate here, and whom to dial for them."""
+    """The demand of all tracks that originate here, and the nodes to dial for it."""
 
     __slots__ = (
         "_demands",
@@ -75,20 +75,20 @@ class PeeringDemand:
         settings: NetworkSettings,
         round_trips: Callable[[], Mapping[NodeId, int]] = dict,
     ) -> None:
-        """``round_trips``: how far nodes are that somebody near is known to reach, in us."""
+        """``round_trips`` returns the known round trips of nodes, in microseconds."""
         self._round_trips = round_trips
         self._paths = paths
         self._nodes = nodes
         self._settings = settings
         self._demands: dict[int, PathDemand] = {}
         self._since: dict[NodeId, float] = {}
-        """When we began to wish for a Via that is not a peer yet."""
+        """Since when a Via that is no peer yet is demanded."""
         self._due: float | None = None
         self._stale = False
-        """Whether something that the answer depends on has happened since it was given."""
+        """Whether an input of :meth:`nodes` has changed since its last call."""
 
     def put(self, key: int, demand: PathDemand) -> None:
-        """Replace what a track needs."""
+        """Replace the demand of a track."""
         if not demand:
             self.forget(key)
         elif self._demands.get(key) != demand:
@@ -96,28 +96,28 @@ class PeeringDemand:
             self._stale = True
 
     def forget(self, key: int) -> None:
-        """It needs nothing any more."""
+        """Remove the demand of a track."""
         if self._demands.pop(key, None) is not None:
             self._stale = True
 
     def __contains__(self, key: int) -> bool:
-        """Whether a track needs something."""
+        """Whether a track has a demand."""
         return key in self._demands
 
     def invalidate(self) -> None:
-        """Nodes, ways or policy are not what they were."""
+        """Search again: nodes, paths or policy have changed."""
         self._stale = self._stale or bool(self._demands)
 
     def is_due(self, now: float) -> bool:
-        """Whether :meth:`nodes` may say something else than the last time."""
+        """Return whether :meth:`nodes` may return something else than the last time."""
         return self._stale or (self._due is not None and now >= self._due)
 
     def poll_timeout(self) -> float | None:
-        """When :meth:`nodes` gives up a Via, or tries one again."""
+        """Return when :meth:`nodes` gives up a Via, or tries one again."""
         return self._due
 
     def nodes(self, now: float) -> list[NodeId]:
-        """With whom a data session is wanted, in ascending order; some may be peers."""
+        """Return the nodes that need a data session, in ascending order; some may be peers."""
         self._due = None
         self._stale = False
         if not self._settings.dynamic_peering or not self._demands:
@@ -154,7 +154,7 @@ class PeeringDemand:
         return sorted(wanted)
 
     def _rest(self, now: float, eligible: set[NodeId]) -> None:
-        """Forget who became a peer or is not wanted; say when somebody has waited enough."""
+        """Forget Vias that became peers or are not needed; set the next deadline."""
         hold, rest = self._settings.via_hold, self._settings.dynamic_idle
         for via, since in list(self._since.items()):
             if via not in eligible:
@@ -164,7 +164,7 @@ class PeeringDemand:
                 self._due = due if self._due is None else min(self._due, due)
 
     def _may_dial(self, scope: str, *relays: NodeId) -> bool:
-        """Whether the first of them can be dialled, and policy would let data go along them."""
+        """Return whether the first relay can be dialled, and policy allows this path."""
         info = self._nodes.info(relays[0])
         return (
             info is not None
@@ -175,7 +175,7 @@ class PeeringDemand:
         )
 
     def _vias(self) -> list[tuple[NodeSelf, int | None]]:
-        """Vias that are not peers and could be, and how far they are, if that is known."""
+        """Return the Vias that are no peers but could be, each with its round trip if known."""
         found: list[tuple[NodeSelf, int | None]] = []
         round_trips = self._round_trips()
         for node in self._nodes.nodes():
@@ -198,9 +198,9 @@ class PeeringDemand:
         deficit: PathDeficit,
         vias: list[tuple[NodeSelf, int | None]],
     ) -> NodeId | None:
-        """The Via that would help most, by what it says of itself.
+        """Return the Via that would help most by its node information; None if none does.
 
-        Among those that mend as much, one that somebody near is known to reach is the safer one.
+        Of two that help equally, one with a measured round trip is preferred.
         """
         copies = {path.peer for path in deficit.paths.values()}
         before = (len(deficit.bad), _excess(len(copies), deficit.max_copies))
@@ -218,7 +218,7 @@ class PeeringDemand:
     def _trial(
         self, scope: str, deficit: PathDeficit, via: NodeSelf, rtt_us: int | None
     ) -> tuple[tuple[int, int], int] | None:
-        """Faults and cost of a layout in which a Via gets all that it says it reaches."""
+        """Return faults and cost if a Via gets all targets that it claims to reach."""
         leg = rtt_us
         if leg is None:
             first = self._nodes.best(via.node_id)

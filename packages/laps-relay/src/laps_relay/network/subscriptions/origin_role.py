@@ -1,16 +1,17 @@
-"""The o-relay: what our own publishers announce, and who in the network gets it.
+"""The o-relay: what local publishers announce, and which relays get it.
 
 ::
 
-    subscribe of an s-relay --> announced here? --> full name the same? --> policy? --> taker
+    subscribe of an s-relay --> announced here? --> full name equal? --> policy? --> subscriber
                                      | no                | no               | no         |
-                                 (not ours)        HASH_COLLISION         POLICY       pull, once
-                                                                                         |
-              the publisher's answer, or its end, goes to every taker  <-----------------'
-              that a way leads to; the others are told why none does
+                                 (ignored)         HASH_COLLISION         POLICY     request_track
+                                                                                         | once
+              the publisher's answer, or its end, goes to every subscriber  <------------'
+              with a path; the others get the reason why there is none
 
-A track is pulled from its publisher once, however many s-relays want it. Each of them is answered
-over the session on which its subscribe was heard, for every stamp that it asks with.
+A track is requested from its publisher once, however many s-relays subscribe to it. Each s-relay
+gets a response for every stamp of its subscribe, over the session on which the subscribe was
+received.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ RequestTrack: TypeAlias = "Callable[[float, int, FullTrackName, SubscribeData], 
 
 
 class OriginRole:
-    """All that our publishers announce."""
+    """The announces of local publishers, and the tracks that other relays subscribe to."""
 
     __slots__ = (
         "_announced",
@@ -100,10 +101,11 @@ class OriginRole:
         targets_changed: Callable[[int], None],
         emit: Callable[[NetworkEvent], None],
     ) -> None:
-        """``pull`` asks the publisher for a track, ``pull_again`` for one that it sends already.
+        """Build the role on the flood tables ``announces`` and ``subscribes``.
 
-        ``release`` ends what ``pull`` began: (now, key). ``targets_changed`` reports that
-        :meth:`targets` may give something else for a key.
+        ``request_track`` asks the publisher for a track, ``request_again`` for one that it sends
+        already. ``release`` ends what ``request_track`` began: (now, key). ``targets_changed``
+        reports that :meth:`targets` may have changed for a key.
         """
         self._local = identity.node_id
         self._settings = settings
@@ -124,7 +126,7 @@ class OriginRole:
         self._subscribes: SubscribeIndex[NodeId] = SubscribeIndex()
         self._tracks: dict[int, OriginTrack] = {}
         self._places: dict[NodeId, tuple[str, tuple[Label, ...]]] = {}
-        """What policy knows nodes by."""
+        """Region and labels of nodes: what policy depends on."""
         self._responses = ResponseSender(
             identity.node_id,
             hasher,
@@ -133,9 +135,9 @@ class OriginRole:
             respond=respond,
         )
         self._pending: Timers[SubscribeIdentity] = Timers()
-        """Takers of whom it must be seen whether a way comes, or lasts."""
+        """Subscribers whose response waits until a path appears, or proves stable."""
         self.collisions = 0
-        """Subscribes whose hashes fit and whose names do not, and announces with a known hash."""
+        """Subscribes and announces with the hash of another name."""
 
     def __len__(self) -> int:
         return len(self._tracks)
@@ -145,10 +147,13 @@ class OriginRole:
         responses = len(self._responses) + len(self._pending)
         return len(self._announced), len(self._subscribes), responses
 
-    # What our publishers announce
+    # Announces of local publishers
 
     def announce(self, now: float, kind: AnnounceKind, name: FullTrackName) -> Denial | None:
-        """A publisher here has a track, or everything below a namespace (with an empty name)."""
+        """Announce a track of a local publisher, or a namespace: then the track name is empty.
+
+        Return a denial if another announced name has the same hash.
+        """
         fields = name.namespace.fields
         key = kind, self._hasher.full_name(fields, name.name)
         known = self._announced.get(key)
@@ -174,7 +179,7 @@ class OriginRole:
         return None
 
     def withdraw(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
-        """The publisher has nothing more to offer; what it serves already goes on to its end."""
+        """Withdraw an announce; tracks that are served already go on to their end."""
         key = kind, self._hasher.full_name(name.namespace.fields, name.name)
         known = self._announced.get(key)
         if known is None or known[0] != name:
@@ -186,14 +191,14 @@ class OriginRole:
         self._announces.retract(now, withdrawal)
 
     def _offer(self, now: float, entry: AnnounceInfo) -> None:
-        """Somebody may have waited for this."""
+        """Consider the subscribes that an announce matches."""
         for identity in self.waiting(entry):
             subscribe = self._table.get(identity)
             if subscribe is not None:
                 self._consider(now, subscribe)
 
     def waiting(self, entry: AnnounceInfo) -> list[SubscribeIdentity]:
-        """The subscribes of others for what somebody announced."""
+        """Return the subscribes of other relays that an announce matches."""
         elements = entry.element_hashes
         if entry.name_hash is None:
             return [(source, key) for key, source in self._subscribes.below(elements)]
@@ -201,15 +206,15 @@ class OriginRole:
         return [(source, key) for source in self._subscribes.track(elements, key)]
 
     def serves(self, entry: SubscribeInfo) -> bool:
-        """Whether our own publishers have announced what a subscribe asks for."""
+        """Return whether a local publisher announced what a subscribe is for."""
         return bool(self._index.match(Subscribe(entry.element_hashes, entry.name_hash)))
 
-    # What others want
+    # Subscribes of other relays
 
     def subscribes_changed(
         self, now: float, changes: Iterable[Change[SubscribeIdentity, SubscribeInfo]]
     ) -> None:
-        """Subscribes came, changed or went."""
+        """Handle subscribes that were added, changed or removed."""
         for change in changes:
             source, key = change.identity
             if source == self._local:
@@ -223,7 +228,7 @@ class OriginRole:
                 self._consider(now, change.entry)
 
     def reconsider(self, now: float) -> None:
-        """Another policy is in force."""
+        """Apply a new policy to every subscriber and every waiting subscribe."""
         entries: dict[SubscribeIdentity, SubscribeInfo] = {
             (source, key): entry
             for key, track in self._tracks.items()
@@ -238,9 +243,9 @@ class OriginRole:
             self._consider(now, entry)
 
     def node_changed(self, now: float, node: NodeId) -> bool:
-        """A node says something new of itself: policy may think otherwise of its subscribes.
+        """Apply policy again to the subscribes of a node.
 
-        Whether it said before that it was elsewhere, or something else that policy goes by.
+        Return whether its region or labels have changed, which policy depends on.
         """
         known = self._node(node)
         before = self._places.pop(node, None)
@@ -274,7 +279,7 @@ class OriginRole:
             self._add_subscriber(track, entry)
             newcomer = known is None and track.answer is not None
             if newcomer or (known is not None and known.data != entry.data):
-                # What the publisher has now is told a newcomer, not what it had for the first one.
+                # A new subscriber gets the publisher's current answer, not its first one.
                 self._request_again(now, key, track.name, entry.data)
             if track.subscribers.get(source) is entry:
                 self._respond(now, track, entry)
@@ -316,7 +321,7 @@ class OriginRole:
         offers: list[tuple[AnnounceKind, int]],
         track: OriginTrack | None,
     ) -> bool:
-        """Whether names fit as the hashes do."""
+        """Return whether the names are equal as the hashes are."""
         if self._hasher.full_name(name.namespace.fields, name.name) != entry.full_name_hash:
             return False
         if track is not None:
@@ -345,7 +350,7 @@ class OriginRole:
     def _refused(self, key: int, source: NodeId, code: SubscribeCode, reason: str) -> None:
         self._emit(SubscribeRefused(key=key, source=source, code=code, reason=reason))
 
-    # Answers
+    # Responses
 
     def routed(
         self,
@@ -354,7 +359,7 @@ class OriginRole:
         targets: Iterable[NodeId],
         failures: Mapping[NodeId, DeliveryFailure],
     ) -> None:
-        """Ways were looked for: these are all that should get a track, and those do not."""
+        """Record the outcome of routing for a track: all targets, and those without data."""
         track = self._tracks.get(key)
         if track is None:
             return
@@ -363,7 +368,7 @@ class OriginRole:
             self._respond(now, track, entry)
 
     def _respond(self, now: float, track: OriginTrack, entry: SubscribeInfo) -> None:
-        """Tell a taker whether it gets the track, if that is known and it was not told."""
+        """Send a subscriber the response that is due, if any."""
         key, source = entry.full_name_hash, entry.source
         accepted = track.was_accepted(source)
         response = track.next_response(now, source)
@@ -382,24 +387,24 @@ class OriginRole:
 
     @property
     def clocks(self) -> tuple[Timers[Any], ...]:
-        """Its timers, for who asks several parts together."""
+        """The timers, for one common deadline."""
         return (*self._responses.clocks, self._pending)
 
     def poll_timeout(self) -> float | None:
-        """When :meth:`handle_timeout` wants to be called."""
+        """Return when :meth:`handle_timeout` must be called; None: never."""
         return earliest(self._responses.poll_timeout(), self._pending.next())
 
     def handle_timeout(self, now: float) -> None:
-        """Say what has waited long enough, and try again to send what had no way back."""
+        """Send the responses that are due."""
         while (subscriber := self._pending.pop(now)) is not None:
             track = self._tracks[subscriber[1]]
             self._respond(now, track, track.subscribers[subscriber[0]])
         self._responses.handle_timeout(now)
 
-    # What our publishers answer
+    # Answers of local publishers
 
     def publisher_accepted(self, now: float, key: int, data: SubscribeData) -> None:
-        """The publisher has accepted."""
+        """Record that the publisher accepted, and respond to all subscribers."""
         track = self._tracks.get(key)
         if track is None:
             return
@@ -411,11 +416,11 @@ class OriginRole:
     def publisher_refused(
         self, now: float, key: int, code: SubscribeCode, reason: str, data: SubscribeData
     ) -> None:
-        """The publisher has refused; who asks again is asked for again."""
+        """Record that the publisher refused; a new subscribe asks it again."""
         self._end(now, key, code, reason, data)
 
     def publisher_ended(self, now: float, key: int, reason: str) -> None:
-        """The publisher has ended it."""
+        """Record that the publisher ended the track."""
         self._end(now, key, SubscribeCode.ENDED, reason, NO_DATA)
 
     def _end(
@@ -430,18 +435,18 @@ class OriginRole:
             self._responses.send(now, entry, code, reason, data)
         self._targets_changed(key)
 
-    # Looking
+    # Queries
 
     def targets(self, key: int) -> frozenset[NodeId]:
-        """The s-relays that get a track of ours."""
+        """Return the s-relays that get a track of ours."""
         track = self._tracks.get(key)
         return _NOBODY if track is None else track.targets
 
     def name(self, key: int) -> FullTrackName | None:
-        """The name of a track that is pulled."""
+        """Return the name of a track with subscribers, or None."""
         track = self._tracks.get(key)
         return None if track is None else track.name
 
     def keys(self) -> list[int]:
-        """All tracks that somebody gets."""
+        """Return the keys of all tracks with subscribers."""
         return list(self._tracks)

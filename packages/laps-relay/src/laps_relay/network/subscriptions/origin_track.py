@@ -1,14 +1,15 @@
-"""A track that others get from us: who, whether a way leads there, and what they were told.
+"""A track of a local publisher: its subscribers, whether each has a path, and the response to each.
 
 ::
 
-    a way leads there, and the publisher has accepted   --> ACCEPTED
-    policy forbids every way                            --> POLICY, at once; if the relay can be
-                                                            dialled, it has a moment for that
-    there is no way now                                 --> UNREACHABLE, after a grace
-    there is one again, and it lasts                    --> ACCEPTED
+    there is a path, and the publisher has accepted     --> ACCEPTED
+    policy forbids every path                           --> POLICY, at once; later if the relay can
+                                                            be dialled
+    there is no path now                                --> UNREACHABLE, after a grace
+    there is a path again, and it is stable             --> ACCEPTED
 
-Who gets nothing stays in the list: ways are looked for, and when there is one the data goes there.
+A subscriber without data stays in the list: steering looks for paths, and data goes there once
+there is one.
 """
 
 from __future__ import annotations
@@ -23,29 +24,29 @@ from laps_wire.peering.laps2 import Stamp, SubscribeCode, SubscribeData, Subscri
 __all__ = ["DeliveryFailure", "OriginTrack", "PendingResponse"]
 
 _STABLE: Final = 1.0
-"""How long a way must last before it is told to who was told that there is none, in seconds.
+"""Seconds that a path must last before a subscriber that was refused gets ACCEPTED.
 
-A relay on the way may refuse it, and be tried again now and then."""
+A relay on the path may refuse it, and be tried again at intervals."""
 
 
 class DeliveryFailure(NamedTuple):
-    """Why data does not get to somebody who may have it."""
+    """Why an allowed subscriber gets no data."""
 
     code: SubscribeCode
     reason: str
     patience: float = 0.0
-    """How long a way may take to come before this is said, in seconds."""
+    """Seconds that a path may take to appear before the failure is reported."""
 
 
 class PendingResponse(NamedTuple):
-    """What somebody is to be told."""
+    """A response that is due to a subscriber."""
 
     code: SubscribeCode
     reason: str = ""
 
 
 class OriginTrack:
-    """A track that somebody in the network gets from us."""
+    """A track of a local publisher that other relays subscribe to."""
 
     __slots__ = ("_failures", "_sent", "_since", "answer", "name", "subscribers", "targets")
 
@@ -58,11 +59,11 @@ class OriginTrack:
         self.targets: frozenset[NodeId] = frozenset()
         self._failures: dict[NodeId, DeliveryFailure] = {}
         self._since: dict[NodeId, float] = {}
-        """When a taker last got a way, or lost it; not there: nobody has looked yet."""
+        """When a subscriber last got or lost its path; absent: not routed yet."""
         self._sent: dict[NodeId, tuple[Stamp, SubscribeCode]] = {}
 
     def remove(self, source: NodeId) -> bool:
-        """Somebody does not take it any more; whether it did."""
+        """Remove a subscriber; return whether it was one."""
         if self.subscribers.pop(source, None) is None:
             return False
         for each in (self._failures, self._since, self._sent):
@@ -70,14 +71,14 @@ class OriginTrack:
         return True
 
     def was_accepted(self, source: NodeId) -> bool:
-        """Whether the last that somebody was told is that it gets the track."""
+        """Return whether the last response to a subscriber was ACCEPTED."""
         sent = self._sent.get(source)
         return sent is not None and sent[1] is SubscribeCode.ACCEPTED
 
     def routed(
         self, now: float, targets: Iterable[NodeId], failures: Mapping[NodeId, DeliveryFailure]
     ) -> None:
-        """Ways were looked for: these are all that should get data, and those do not."""
+        """Record the outcome of routing: all targets, and those without data."""
         for source in targets:
             if source not in self.subscribers:
                 continue
@@ -90,7 +91,10 @@ class OriginTrack:
                 self._failures[source] = failure
 
     def next_response(self, now: float, source: NodeId) -> PendingResponse | float | None:
-        """What a taker is to be told now, once; or when to ask again; or nothing."""
+        """Return the response that is due to a subscriber now, each one once.
+
+        A number is the time at which to ask again. None: no response is due.
+        """
         since, failure = self._since.get(source), self._failures.get(source)
         if since is None or (failure is None and self.answer is None):
             return None

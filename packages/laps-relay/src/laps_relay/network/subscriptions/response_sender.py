@@ -1,11 +1,13 @@
-"""What an o-relay answers, and the way back of each answer.
+"""Responses of an o-relay, and the session for each of them.
 
-An answer goes over the session on which its subscribe was heard. When that has just ended, another
-one will give the subscribe again, or it is gone soon: until then the answer is kept.
+A response goes over the session on which its subscribe was received. When that session has just
+ended, another one will bring the subscribe again, or the subscribe is removed soon. Until then the
+response is kept.
 
-Relays on the way drop an answer to what they do not know just then, and nobody hears of that. Who
-has asked and hears nothing asks again, but who was accepted believes in it. So policy that takes
-something away says so once more, when whatever happened on the way is over.
+Relays on the path drop a response to a subscribe that they do not know at that moment, and report
+nothing. A subscriber without a response asks again. A subscriber that was accepted does not, so a
+response that revokes an acceptance for policy is sent a second time, after all changes have
+converged.
 """
 
 from __future__ import annotations
@@ -31,11 +33,11 @@ from laps_wire.peering.laps2.information import NO_DATA, SubscribeIdentity
 __all__ = ["ResponseSender"]
 
 _AGAIN: Final = 0.25
-"""How often an answer without a way back is tried, in seconds."""
+"""Seconds between two tries to send a response that has no session."""
 
 
 class ResponseSender:
-    """Answers to subscribes of others; ``len`` says how many wait to be sent, or sent again."""
+    """Sends responses to subscribes; ``len`` is how many wait to be sent, or sent again."""
 
     __slots__ = ("_hasher", "_local", "_repeat", "_respond", "_subscribes", "_timers", "_unsent")
 
@@ -73,9 +75,9 @@ class ResponseSender:
         *,
         repeat: bool = False,
     ) -> None:
-        """Answer a subscribe; with a yes goes a proof of which name is meant.
+        """Respond to a subscribe; an acceptance carries a digest of the full name.
 
-        ``twice``: it is said once more later, if nothing else was said until then.
+        With ``repeat`` the response is sent again later, unless another one was sent until then.
         """
         parameters = NO_PARAMETERS
         name = name_in(entry.data)
@@ -99,10 +101,7 @@ class ResponseSender:
             self._timers.set(response.identity, now + self._repeat)
 
     def _send(self, now: float, response: SubscribeResponse) -> None:
-        """Send an answer back, or keep it for a moment if nobody gives us the subscribe just now.
-
-        The session that gave it has ended, and another one will give it, or it is gone soon.
-        """
+        """Send a response, or keep it if no session has its subscribe at the moment."""
         identity = response.identity
         self._unsent.pop(identity, None)
         self._timers.cancel(identity)
@@ -115,15 +114,15 @@ class ResponseSender:
 
     @property
     def clocks(self) -> tuple[Timers[Any], ...]:
-        """Its timers, for who asks several parts together."""
+        """The timers, for one common deadline."""
         return (self._timers,)
 
     def poll_timeout(self) -> float | None:
-        """When :meth:`handle_timeout` wants to be called."""
+        """Return when :meth:`handle_timeout` must be called; None: never."""
         return self._timers.next()
 
     def handle_timeout(self, now: float) -> None:
-        """Try again to send what had no way back, and say once more what must be heard."""
+        """Send what had no session, and repeat what must arrive."""
         due: list[SubscribeResponse] = []
         while (identity := self._timers.pop(now)) is not None:
             due.append(self._unsent.pop(identity))

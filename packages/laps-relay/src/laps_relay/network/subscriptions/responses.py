@@ -1,13 +1,13 @@
-"""Answers to subscribes on their way back, hop by hop (laps-2, 5.3).
+"""Responses to subscribes on their path back, hop by hop (laps-2, 5.3).
 
 ::
 
     s-relay  <----  relay  <----  relay  <----  o-relay
-             over the session on which each of them heard the subscribe with that stamp
+             over the session on which each of them received the subscribe with that stamp
 
-After links have gone, those sessions can lead in a circle until the subscribe is advertised anew.
-A response has no hop count, so it would circulate. :class:`ResponseLoopFilter` drops a response
-that comes again too soon; the s-relay without an answer asks again with a new stamp. Later the same
+After links have gone, those sessions can form a circle until the subscribe is advertised again. A
+response has no hop count, so it would circulate. :class:`ResponseLoopFilter` drops a response that
+comes again too soon; the s-relay without a response asks again with a new stamp. Later the same
 response may be a new one: its relay had lost the subscribe for a while, or has restarted.
 """
 
@@ -30,9 +30,9 @@ __all__ = [
 
 
 def return_session(table: SubscribeTable, session: int, response: SubscribeResponse) -> int | None:
-    """The session over which a response that came on ``session`` goes on; None: it is dropped.
+    """Return the session over which a response that came on ``session`` goes on.
 
-    It is dropped if the subscribe is not known, or is known with another stamp.
+    None: drop it, because the subscribe is unknown or has another stamp.
     """
     entry = table.get(response.identity)
     if entry is None or entry.stamp != response.stamp:
@@ -42,11 +42,11 @@ def return_session(table: SubscribeTable, session: int, response: SubscribeRespo
 
 
 MAX_REMEMBERED: Final = 65_536
-"""Answers that are remembered; the oldest are forgotten first."""
+"""Responses that are remembered; the oldest are forgotten first."""
 MAX_REPEATS: Final = 16
-"""How often one relay may answer one subscribe within the time."""
+"""How often one relay may respond to one subscribe within the hold time."""
 SOON: Final = 1.0
-"""An answer that says the same within so many seconds goes round."""
+"""An equal response within so many seconds circulates."""
 
 _Key: TypeAlias = "tuple[SubscribeIdentity, Stamp, NodeId, int | None]"
 
@@ -58,17 +58,17 @@ class _Seen(NamedTuple):
 
 
 class ResponseLoopFilter:
-    """What passed lately."""
+    """Remembers recent responses, to drop those that circulate."""
 
     __slots__ = ("_hold", "_seen")
 
     def __init__(self, hold: float) -> None:
-        """``hold``: how long an answer is remembered, in seconds."""
+        """``hold``: seconds for which a response is remembered."""
         self._hold = hold
         self._seen: dict[_Key, _Seen] = {}
 
     def accepts(self, now: float, response: SubscribeResponse, epoch: int | None) -> bool:
-        """Whether an answer may pass; ``epoch`` is that of who gave it, as far as we know."""
+        """Return whether a response may pass; ``epoch`` is that of the responder, if known."""
         key = response.identity, response.stamp, response.responder, epoch
         known = self._seen.get(key)
         turns = 1

@@ -1,25 +1,27 @@
-"""The s-relay: what our own clients want from the network.
+"""The s-relay: what local clients subscribe to.
 
 ::
 
-    want() --> advertised --> ACCEPTED by one o-relay, or by several --> the last one ended: ENDED
+    subscribe() --> advertised --> ACCEPTED by one o-relay or more --> the last one ended: ENDED
        |           |                         ^                                           |
        |           |                         | later                                     |
-       |           '--> all who could serve it say no: REFUSED --> want_linger --> withdrawn, and
-       |                                               | policy says it        remembered
-       |                                               '--> stays: policy may change
-       '--> policy: REFUSED, not advertised
-    unwant() --> unsubscribe_delay --> withdrawn and forgotten
+       |           '--> every candidate refuses: REFUSED --> want_linger --> withdrawn, and
+       |                                               |                       remembered
+       |                                               '--> policy refused it: stays advertised
+       '--> own policy: REFUSED, not advertised
+    unsubscribe() --> unsubscribe_delay --> withdrawn and forgotten
 
-There is one subscribe in the network for a track, however many clients want it. It is answered with
-its stamp; an answer that got lost with a session on its way is asked for again, with a new stamp.
-So is a track of which clients want something else now: a new group, another priority; and one that
-is served, when a relay says that its policy does not let the subscribe pass any more: who serves it
-says so again if another way leads there, and who does not has lost the subscribe. The same is done
-when policy leaves us no way to any of those who serve it: then their own word may not reach us.
+There is one subscribe in the network for a track, however many clients subscribe. A response
+carries its stamp. The subscribe is sent again with a new stamp in these cases:
 
-How it is asked for is in :mod:`.want_asking`, who serves it in :mod:`.want_serving`; one series of
-timers is for all three.
+- a response got lost with a session on its path;
+- clients ask for something else of the track: a new group, another priority;
+- the track is served, and a relay reports that its policy does not let the subscribe pass any more.
+  An o-relay with another path accepts again; one that does not has lost the subscribe;
+- policy leaves no path to any o-relay that serves the track: then their responses may not arrive.
+
+``want_asking`` holds how a track is asked for, ``want_serving`` who serves it; one series of timers
+is for all three.
 """
 
 from __future__ import annotations
@@ -74,7 +76,7 @@ class Denial(NamedTuple):
 
 
 class SubscriberRole:
-    """All tracks that our clients want."""
+    """All tracks that local clients subscribe to."""
 
     __slots__ = (
         "_asking",
@@ -136,7 +138,7 @@ class SubscriberRole:
         """Answers to what we no longer ask."""
 
     def __contains__(self, key: int) -> bool:
-        """Whether somebody wants it, or did a moment ago."""
+        """Whether clients subscribe to a track, or did until a moment ago."""
         return key in self._wants
 
     def __len__(self) -> int:
@@ -147,14 +149,17 @@ class SubscriberRole:
         return len(self._serving)
 
     def serving(self, key: int) -> tuple[NodeId, ...]:
-        """The o-relays that serve a track to us."""
+        """Return the o-relays that serve a track to this relay."""
         want = self._wants.get(key)
         return () if want is None else tuple(want.accepted)
 
     # Commands
 
     def subscribe(self, now: float, name: FullTrackName, data: SubscribeData) -> Denial | None:
-        """Our clients want a track."""
+        """Subscribe to a track, or change what is asked of it.
+
+        Return a denial if another name with the same hash is subscribed to.
+        """
         fields = name.namespace.fields
         key = self._hasher.full_name(fields, name.name)
         want = self._wants.get(key)
@@ -180,7 +185,7 @@ class SubscriberRole:
         return None
 
     def unsubscribe(self, now: float, name: FullTrackName) -> None:
-        """They do not any more: tell the network later, and not at all if they come back."""
+        """End a subscription; it is withdrawn after a delay, unless clients come back."""
         key = self._hasher.full_name(name.namespace.fields, name.name)
         want = self._wants.get(key)
         if want is None or want.name != name or not want.wanted:
@@ -192,12 +197,12 @@ class SubscriberRole:
             self._timers.set((Due.UNSUBSCRIBE, key, None), now + self._settings.unsubscribe_delay)
 
     def has_lapsed(self, key: int) -> bool:
-        """Whether our clients do not want a track any more, and the network was not told yet."""
+        """Return whether clients left a track whose subscribe is not withdrawn yet."""
         want = self._wants.get(key)
         return want is not None and not want.wanted
 
     def reconsider(self, now: float) -> None:
-        """Another policy is in force."""
+        """Apply a new policy to every track."""
         for want in list(self._wants.values()):
             if self._wants.get(want.key) is not want:
                 continue
@@ -274,7 +279,7 @@ class SubscriberRole:
     # Answers
 
     def response(self, now: float, response: SubscribeResponse) -> None:
-        """An answer to a subscribe of ours."""
+        """Handle a response to a subscribe of ours."""
         want = self._wants.get(response.full_name_hash)
         if want is None or want.entry is None or want.entry.stamp != response.stamp:
             self.dropped += 1
@@ -376,7 +381,7 @@ class SubscriberRole:
     # What else happens
 
     def announced(self, now: float, entry: AnnounceInfo) -> None:
-        """Somebody announced something: what nobody could serve may be had now."""
+        """Ask again for tracks that an announce matches."""
         for key in self.waiting(entry):
             want = self._wants[key]
             if want.entry is None and not want.denied:
@@ -385,18 +390,18 @@ class SubscriberRole:
                 self._timers.set((Due.LINGER, key, None), now + self._settings.want_linger)
 
     def waiting(self, entry: AnnounceInfo) -> list[int]:
-        """The keys of what is wanted of what somebody announced."""
+        """Return the keys of our subscribes that an announce matches."""
         if entry.name_hash is None:
             return [key for key, _ in self._index.below(entry.element_hashes)]
         found = self._index.track(entry.element_hashes, entry.full_name_hash)
         return [entry.full_name_hash] * len(found)
 
     def node_changed(self, now: float, node: NodeId) -> None:
-        """The node information base has something new about a node."""
+        """Handle new information about a node."""
         self._serving.node_changed(now, node)
 
     def paths_changed(self, now: float, nodes: Iterable[NodeId]) -> None:
-        """Ways to these nodes came or went."""
+        """Handle that paths to these nodes were added or removed."""
         for node in self._serving.paths_changed(now, nodes):
             for want in self._wants.values():
                 if want.entry is not None and not want.accepted and node in want.refusals:
@@ -413,15 +418,15 @@ class SubscriberRole:
 
     @property
     def clocks(self) -> tuple[Timers[Any], ...]:
-        """Its timers, for who asks several parts together."""
+        """The timers, for one common deadline."""
         return (self._timers,)
 
     def poll_timeout(self) -> float | None:
-        """When :meth:`handle_timeout` wants to be called."""
+        """Return when :meth:`handle_timeout` must be called; None: never."""
         return self._timers.next()
 
     def handle_timeout(self, now: float) -> None:
-        """Do what waited."""
+        """Do all that is due."""
         while (timer := self._timers.pop(now)) is not None:
             due, key, node = timer
             want = self._wants[key]

@@ -1,15 +1,15 @@
-"""What an Edge publishes and wants: both its roles, beside the tables that everybody shares.
+"""Both roles of a relay with clients, beside the flood tables that all rooms share.
 
 ::
 
-    local side                    Interests                          network
-    announce, withdraw  ------->  Origins   (o-relay)  ------------> own announces
-    pulled, ...         ------->      |  <---------- subscribes of others
-    pull, release       <-------------'  ----------> responses, targets(key)
+    local side                     Subscriptions                        network
+    announce, withdraw     ------> OriginRole  (o-relay)  ------------> own announces
+    publisher_accepted     ------>     |   <--------------------------- subscribes of others
+    serve_track, release   <-----------'   ---------------------------> responses, targets(key)
 
-    want, unwant        ------->  Wants     (s-relay)  ------------> own subscribes
-    answered            <-------------'  <---------- responses
-    discovered          <-------  Discovery  <------- announces of others
+    subscribe, unsubscribe ------> SubscriberRole (s-relay) ----------> own subscribes
+    answered               <-----------'   <--------------------------- responses
+    announce_added         <------ Discovery  <------------------------ announces of others
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ __all__ = ["SubscriptionCounters", "Subscriptions", "TrackHashes"]
 
 
 class SubscriptionCounters(NamedTuple):
-    """Since the start, and as it is."""
+    """Counters since the start, and two current sizes."""
 
     subscribed: int
     origin_tracks: int
     collisions: int
-    """Hashes that fit names that do not: refused, never delivered."""
+    """Equal hashes of different names: refused, never delivered."""
     false_names: int
-    """Announced names that do not fit their hashes."""
+    """Announced names that do not have the announced hashes."""
     dropped_responses: int
-    """Answers to subscribes that are not known, or not with that stamp."""
+    """Responses to subscribes that are unknown, or have another stamp."""
 
 
 class TrackHashes(NamedTuple):
@@ -70,12 +70,12 @@ class TrackHashes(NamedTuple):
 
 
 class SubscriptionSizes(NamedTuple):
-    """How many entries the tables of :class:`Interests` have."""
+    """How many entries the tables of :class:`Subscriptions` have."""
 
     origin_tracks: int
     """Tracks that local publishers send."""
     subscribed: int
-    """Tracks that local subscribers ask for."""
+    """Tracks that local clients subscribe to."""
     announced: int
     """Announces of local publishers."""
     subscribes: int
@@ -91,7 +91,7 @@ class SubscriptionSizes(NamedTuple):
 
 
 class Subscriptions:
-    """What our own clients publish and want."""
+    """What the relay's own clients publish and subscribe to."""
 
     __slots__ = (
         "_discovery",
@@ -132,7 +132,8 @@ class Subscriptions:
         - ``reaches`` returns whether policy leaves any path to a node.
         - ``replicas`` returns the control servers that hold our subscribe for a key.
         - ``respond`` sends a response: (now, session, response).
-        - ``pull``, ``pull_again``, ``release``, ``targets_changed``: see :class:`Origins`.
+        - ``request_track``, ``request_again``, ``release``, ``targets_changed``: see
+          :class:`OriginRole`.
         - ``emit`` takes events for the log.
         """
         self._local = identity.node_id
@@ -192,11 +193,14 @@ class Subscriptions:
     # The local side
 
     def announce(self, now: float, kind: AnnounceKind, name: FullTrackName) -> Denial | None:
-        """Our clients publish a track, or a namespace (then the track name is empty)."""
+        """Announce a track of our own clients, or a namespace: then the track name is empty.
+
+        Return a denial if another announced name has the same hash.
+        """
         return self._origin.announce(now, kind, name)
 
     def withdraw(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
-        """They do not any more."""
+        """Withdraw an announce of our own clients."""
         self._origin.withdraw(now, kind, name)
 
     def subscribe(
@@ -209,11 +213,11 @@ class Subscriptions:
         return self._subscriber.subscribe(now, name, data)
 
     def unsubscribe(self, now: float, name: FullTrackName) -> None:
-        """They do not any more."""
+        """End the subscription of our own clients to a track."""
         self._subscriber.unsubscribe(now, name)
 
     def publisher_accepted(self, now: float, key: int, data: SubscribeData = NO_DATA) -> None:
-        """A publisher here accepted what was pulled."""
+        """Record that a local publisher accepted the subscription to a track."""
         self._origin.publisher_accepted(now, key, data)
 
     def publisher_refused(
@@ -224,11 +228,11 @@ class Subscriptions:
         reason: str,
         data: SubscribeData = NO_DATA,
     ) -> None:
-        """It refused."""
+        """Record that a local publisher refused the subscription to a track."""
         self._origin.publisher_refused(now, key, code, reason, data)
 
     def publisher_ended(self, now: float, key: int, reason: str) -> None:
-        """It ended what it had accepted."""
+        """Record that a local publisher ended a track that it had accepted."""
         self._origin.publisher_ended(now, key, reason)
 
     # The network
@@ -236,14 +240,14 @@ class Subscriptions:
     def announces_changed(
         self, now: float, changes: Iterable[Change[AnnounceIdentity, AnnounceInfo]]
     ) -> None:
-        """What ``take_changes`` of the announces gave."""
+        """Handle what ``take_changes`` of the announces returned."""
         for entry in self._discovery.changed(now, changes):
             self._subscriber.announced(now, entry)
 
     def subscribes_changed(
         self, now: float, changes: Iterable[Change[SubscribeIdentity, SubscribeInfo]]
     ) -> None:
-        """What ``take_changes`` of the subscribes gave."""
+        """Handle what ``take_changes`` of the subscribes returned."""
         self._origin.subscribes_changed(now, changes)
 
     def routed(
@@ -253,11 +257,11 @@ class Subscriptions:
         targets: Iterable[NodeId],
         failures: Mapping[NodeId, DeliveryFailure],
     ) -> None:
-        """Ways were looked for: these are all that should get a track of ours, and those do not."""
+        """Record the outcome of routing for a track: all targets, and those without data."""
         self._origin.routed(now, key, targets, failures)
 
     def response(self, now: float, session: int, response: SubscribeResponse) -> None:
-        """An answer to a subscribe came: for us, or on its way to another relay."""
+        """Handle a response to a subscribe of ours, or pass it on towards its s-relay."""
         if response.source == self._local:
             self._subscriber.response(now, response)
             return
@@ -269,12 +273,12 @@ class Subscriptions:
         self._respond(now, back, replace(response, parameters=parameters))
 
     def node_changed(self, now: float, node: NodeId) -> bool:
-        """The node information base has something new about a node; whether policy goes by it."""
+        """Handle new information about a node; return whether policy may treat it differently."""
         self._subscriber.node_changed(now, node)
         return self._origin.node_changed(now, node)
 
     def paths_changed(self, now: float, nodes: Iterable[NodeId]) -> None:
-        """Ways to these nodes came or went."""
+        """Handle that paths to these nodes were added or removed."""
         self._subscriber.paths_changed(now, nodes)
 
     def set_policy(self, now: float, policy: Policy) -> None:
@@ -283,46 +287,49 @@ class Subscriptions:
         self._subscriber.reconsider(now)
         self._origin.reconsider(now)
 
-    # Looking
+    # Queries
 
     def waiting(self, entry: AnnounceInfo) -> list[SubscribeIdentity]:
-        """The subscribes, our own too, for what somebody announced."""
+        """Return the subscribes, our own too, that an announce matches."""
         own = [(self._local, key) for key in self._subscriber.waiting(entry)]
         return own + self._origin.waiting(entry)
 
     def announcers(self, entry: SubscribeInfo) -> list[NodeId]:
-        """Who announced what a subscribe asks for; nobody if we did: we answer it ourselves."""
+        """Return the nodes that announced what a subscribe is for.
+
+        The list is empty if a local publisher announced it: then this relay answers.
+        """
         if self._origin.serves(entry):
             return []
         return self._discovery.announcers(entry.element_hashes, entry.name_hash)
 
     def holders(self, track: TrackHashes) -> list[NodeId]:
-        """Who may have what was published: who serves it to us, or announced what covers it."""
+        """Return the nodes that may have a track: those that serve it to us, and its announcers."""
         announcers = self._discovery.announcers(track.elements, track.name)
         return list(dict.fromkeys((*self._subscriber.serving(track.key), *announcers)))
 
     def targets(self, key: int) -> frozenset[NodeId]:
-        """The s-relays that want a track that we publish, and may have it."""
+        """Return the s-relays that get a track of ours."""
         return self._origin.targets(key)
 
     def is_subscribed(self, key: int) -> bool:
-        """Whether our clients want a track, or did a moment ago."""
+        """Return whether our clients subscribe to a track, or did until a moment ago."""
         return key in self._subscriber
 
     def has_lapsed(self, key: int) -> bool:
-        """Whether our clients do not want a track any more, and the network was not told yet."""
+        """Return whether our clients left a track whose subscribe is not withdrawn yet."""
         return self._subscriber.has_lapsed(key)
 
     def name(self, key: int) -> FullTrackName | None:
-        """The name of a track that somebody pulls from us."""
+        """Return the name of a track of ours that other relays subscribe to, or None."""
         return self._origin.name(key)
 
     def origin_tracks(self) -> list[int]:
-        """The tracks that somebody pulls from us."""
+        """Return the keys of our tracks that other relays subscribe to."""
         return self._origin.keys()
 
     def counters(self) -> SubscriptionCounters:
-        """Figures."""
+        """Return the counters."""
         return SubscriptionCounters(
             len(self._subscriber),
             len(self._origin),
@@ -335,14 +342,14 @@ class Subscriptions:
 
     @property
     def clocks(self) -> tuple[Timers[Any], ...]:
-        """Its timers, for who asks several parts together."""
+        """The timers of both roles, for one common deadline."""
         return (*self._subscriber.clocks, *self._origin.clocks)
 
     def poll_timeout(self) -> float | None:
-        """When :meth:`handle_timeout` wants to be called."""
+        """Return when :meth:`handle_timeout` must be called; None: never."""
         return earliest(self._subscriber.poll_timeout(), self._origin.poll_timeout())
 
     def handle_timeout(self, now: float) -> None:
-        """Do what waited."""
+        """Do all that is due."""
         self._subscriber.handle_timeout(now)
         self._origin.handle_timeout(now)
