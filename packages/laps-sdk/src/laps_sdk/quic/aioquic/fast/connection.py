@@ -30,9 +30,9 @@ What is replaced, and why each part is safe:
   For one busy stream they equal the parent's byte by byte, which the self-check uses. All state
   changes as the parent changes it: ranges, offsets, flow-control counters, ``ack_at``, packet
   numbers, records of loss recovery, pacer and idle timer. Delivery handlers are methods of the
-  parent with the same arguments. Limits, RESET_STREAM, STOP_SENDING and ACKs of several ranges are written
-  by aioquic into a :class:`~laps_sdk.quic.aioquic.fast.frames.FrameCollector`. Three differences
-  concern the time of sending, not the content:
+  parent with the same arguments. aioquic writes limits, RESET_STREAM, STOP_SENDING and ACKs of
+  several ranges into a :class:`~laps_sdk.quic.aioquic.fast.frames.FrameCollector`. Three
+  differences concern the time of sending, not the content:
 
   - A packet that the congestion window would cut below 600 bytes waits for the next ACK.
   - The pacer lets 64 packets go at once; an ACK that meets an empty pacer is sent alone.
