@@ -1,4 +1,4 @@
-"""Commands that prepare a relay: ``config``, ``version``, ``dev-cert``, and those of keys."""
+"""Commands that prepare a relay: configuration, versions, certificate and keys."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def _admin_url(config: RelayConfig) -> str:
 
 
 def _detail(error: HTTPError) -> str:
-    """What the relay says, or the status if it says nothing."""
+    """Return the reason in the relay's answer, or the HTTP status."""
     try:
         return str(json.loads(error.read())["detail"])
     except (ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""``laps-relay policy``: check a policy file, and ask it why."""
+"""``laps-relay policy``: check a policy file, or explain what it allows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["app"]
 
 _REFUSED: Final = 1
 _KEY: Final = bytes(16)
-"""Names are hashed and compared within this program only: the network's key is not needed."""
+"""A key to hash names with: they are compared within this program only."""
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -124,7 +124,7 @@ def explain_(
 
 
 def _policy_file(file: Path | None, config: Path | None) -> Path:
-    """The one that was named, or that of the relay's configuration."""
+    """Return the named file, or that of the relay's configuration. Exits if there is none."""
     if file is None:
         file = load_or_exit(config).config.network.policy
     with one_line_errors():
@@ -136,7 +136,7 @@ def _policy_file(file: Path | None, config: Path | None) -> Path:
 
 
 def _track(text: str) -> FullTrackName:
-    """Fields parted by slashes, then the name behind two hyphens; escaped as in the file."""
+    """Parse a track: fields separated by slashes, two hyphens, the name; escaped as in the file."""
     namespace, _, name = text.partition("--")
     return FullTrackName(namespace_of(namespace), unquote_to_bytes(name))
 
@@ -182,7 +182,7 @@ def _is_country(value: object) -> bool:
 
 
 class _Network:
-    """Relays and links of a topology file, or none."""
+    """Relays and links of a topology file; empty without one."""
 
     def __init__(self, file: Path | None) -> None:
         self._nodes: dict[NodeId, NodeSelf] = {}
@@ -220,7 +220,7 @@ class _Network:
         )
 
     def node(self, text: str) -> NodeSelf:
-        """By node ID or name."""
+        """Return a relay by its node id or name."""
         node_id = self._names.get(text)
         if node_id is None:
             node_id = NodeId.parse(text)
@@ -229,7 +229,7 @@ class _Network:
     def way(
         self, policy: RulePolicy, scope: str, source: NodeSelf, target: NodeSelf
     ) -> list[NodeSelf]:
-        """The best way that policy allows; the best of all if it allows none."""
+        """Return the best path that policy allows; the best of all if it allows none."""
         found = self._search(policy, scope, source, target) or self._search(
             None, scope, source, target
         )
@@ -242,7 +242,7 @@ class _Network:
     def _search(
         self, policy: RulePolicy | None, scope: str, source: NodeSelf, target: NodeSelf
     ) -> list[NodeSelf] | None:
-        """Hops, then delay, then node IDs: the order in which relays choose."""
+        """Return the best path by hops, delay and node ids, which is the order of relays."""
         heap: list[tuple[int, float, tuple[NodeId, ...]]] = [(0, 0.0, (source.node_id,))]
         done: set[NodeId] = set()
         while heap:

@@ -1,4 +1,4 @@
-"""``laps-relay serve``: run a relay until it is told to stop."""
+"""``laps-relay serve``: run a relay until it is stopped."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def serve(
 
 
 async def _serve_workers(loaded: Loaded, *, as_json: bool) -> int:
-    """The parent of several processes; each runs this command again, with one flag more."""
+    """Run the parent of several processes; each runs this command with one more option."""
     config = loaded.config
     logger = configure(config.observe.log_format, config.observe.log_level)
     sockets = take_sockets(os.environ)
@@ -166,7 +166,7 @@ async def _serve_workers(loaded: Loaded, *, as_json: bool) -> int:
 
 
 def _on_signals(stop: Callable[[], object], reload: Callable[[], object]) -> None:
-    """From the first moment: a stop while starting must end in good order too."""
+    """Handle signals from the first moment: a stop during the start must be orderly too."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
@@ -223,7 +223,7 @@ def _reload(reload: Callable[[], object]) -> None:
 
 
 def facts(app: RelayApp) -> dict[str, Any]:
-    """Where a relay listens."""
+    """Return where a relay listens."""
     told: dict[str, Any] = {
         "url": app.url,
         "certificate_sha256": app.certificate.sha256,
@@ -241,7 +241,7 @@ def facts(app: RelayApp) -> dict[str, Any]:
 
 
 def announce(told: Mapping[str, Any], *, development: bool, tokens: bool, as_json: bool) -> None:
-    """Say it: one line for programs, or some for people."""
+    """Print where a relay listens: one line for programs, several for people."""
     if as_json:
         typer.echo(json.dumps(told))
         sys.stdout.flush()
@@ -270,7 +270,7 @@ _FIRST_FD: Final = 3
 
 
 class Sockets(NamedTuple):
-    """Sockets that were handed to us."""
+    """Sockets that another process opened for the relay."""
 
     quic: socket.socket | None = None
     admin: socket.socket | None = None
@@ -278,7 +278,7 @@ class Sockets(NamedTuple):
 
 
 def inherited(worker: Worker) -> Sockets:
-    """The sockets that a parent opened for its worker."""
+    """Return the sockets that a parent opened for its worker."""
     client, peers = socket.socket(fileno=worker.client_fd), socket.socket(fileno=worker.peer_fd)
     admin = None if worker.admin_fd is None else socket.socket(fileno=worker.admin_fd)
     for sock in (client, peers, admin):
@@ -288,7 +288,7 @@ def inherited(worker: Worker) -> Sockets:
 
 
 def notify(state: str, environment: Mapping[str, str]) -> bool:
-    """Tell systemd ``READY=1`` and the like; False if nobody asked."""
+    """Tell systemd ``READY=1`` and the like; return False if it does not listen."""
     address = environment.get("NOTIFY_SOCKET", "")
     if not address:
         return False
@@ -303,7 +303,7 @@ def notify(state: str, environment: Mapping[str, str]) -> bool:
 
 
 def take_sockets(environment: Mapping[str, str]) -> Sockets:
-    """The sockets of LISTEN_FDS: the UDP one is for clients, the TCP one for the admin."""
+    """Return the sockets of LISTEN_FDS: UDP for clients, TCP for the admin."""
     if environment.get("LISTEN_PID") != str(os.getpid()):
         return Sockets()
     count = environment.get("LISTEN_FDS", "")
@@ -322,12 +322,12 @@ def take_sockets(environment: Mapping[str, str]) -> Sockets:
 
 
 THRESHOLDS: Final = (50_000, 20, 50)
-"""Allocations before the youngest are looked at, and how often before older ones are."""
+"""Allocations before a collection of the youngest generation, and how often older ones follow."""
 
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """Collect rarely while the block runs, and never what existed before it."""
+    """Collect garbage rarely while the block runs, and never objects that existed before it."""
     before = gc.get_threshold()
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""``laps-relay sim``: networks in virtual time, from seeds that anybody can replay."""
+"""``laps-relay sim``: networks in virtual time, from seeds that can be replayed."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _seeds(text: str) -> range:
 
 
 def _command(outcome: Outcome, relays: int | None, topology: str | None, kind: str | None) -> str:
-    """What replays a run."""
+    """Return the command that replays a run."""
     words = ["laps-relay", "sim", "replay", "--seed", str(outcome.seed)]
     for name, value in (("relays", relays), ("topology", topology), ("kind", kind)):
         if value is not None:

@@ -1,4 +1,4 @@
-"""``laps-relay sim plan``: play a plan before any real relay gets it."""
+"""``laps-relay sim plan``: play a plan before a real relay gets it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _SHOWN: Final = 20
 
 
 class _AnySigner:
-    """Takes every signature: for who plays a plan without saying whom he trusts."""
+    """Accepts every signature, for plans that are played without ``--keys``."""
 
     def verify(self, signature: bytes, data: bytes) -> None:
-        """It is right."""
+        """Accept the signature."""
 
 
 def plan(
@@ -53,10 +53,10 @@ def plan(
     ] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
 ) -> None:
-    """Play a plan on a running network; exit code 1 if anything is wrong with it.
+    """Play a plan on a simulated network; exit code 1 if anything is wrong with it.
 
-    Every relay loads it as a server does, tracks are published, and objects are counted while the
-    plan comes and goes.
+    Every relay loads the plan as a server does. Tracks are published, and objects are counted while
+    the plan is loaded and dropped.
     """
     with one_line_errors():
         signed = _read(file)

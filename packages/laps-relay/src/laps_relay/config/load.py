@@ -1,4 +1,4 @@
-"""Loading: merge the sources, check everything, and say all that is wrong at once."""
+"""Loading of the configuration: merge the sources, check all values, report all mistakes."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ MASK: Final = "********"
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A good configuration, and where its values came from."""
+    """A valid configuration, and where its values came from."""
 
     config: RelayConfig
     file: Path | None = None
     places: Mapping[str, str] = field(default_factory=dict)
-    """Dotted key to its place; keys that are not here have their default."""
+    """The place of each dotted key; keys that are missing here have their default."""
 
 
 def load(
@@ -44,7 +44,7 @@ def load(
     environment: Mapping[str, str] | None = None,
     flags: Mapping[str, tuple[str, object]] | None = None,
 ) -> Loaded:
-    """Read everything; raises :class:`ConfigError` with all problems."""
+    """Load the configuration. Raises :class:`ConfigError` with all mistakes."""
     settings: dict[str, Setting] = {}
     if file is not None:
         settings |= from_file(file)
@@ -125,7 +125,7 @@ def _invalid(
 
 
 def _place_of_table(dotted: str, settings: Mapping[str, Setting]) -> str:
-    """A fault of a table as a whole is where one of its keys was set."""
+    """Return the place of a mistake in a whole table: that of one of its keys."""
     places = [setting.place for name, setting in settings.items() if name.startswith(dotted)]
     return places[-1] if places else "configuration"
 
@@ -155,7 +155,7 @@ def _text_of(value: object) -> str:
 
 
 def leaves(config: BaseModel, prefix: str = "") -> dict[str, Any]:
-    """Every value by its dotted key, in the order of the models, as it would stand in a file."""
+    """Return every value by its dotted key, in the order of the models, as a file has it."""
     out: dict[str, Any] = {}
     plain = config.model_dump(mode="json")
     for name in type(config).model_fields:
@@ -170,7 +170,7 @@ def leaves(config: BaseModel, prefix: str = "") -> dict[str, Any]:
 
 
 def shown(loaded: Loaded) -> list[tuple[str, Any, str]]:
-    """Key, value (secrets masked) and place of everything."""
+    """Return key, value (secrets masked) and place of every value."""
     return [
         (dotted, value, loaded.places.get(dotted, "default"))
         for dotted, value in leaves(loaded.config).items()
@@ -179,7 +179,7 @@ def shown(loaded: Loaded) -> list[tuple[str, Any, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What differs between two configurations, by what it takes to apply it."""
+    """The keys in which two configurations differ, by what it takes to apply them."""
 
     now: tuple[str, ...] = ()
     new_connections: tuple[str, ...] = ()
@@ -187,7 +187,7 @@ class Changes:
 
 
 def compare(old: RelayConfig, new: RelayConfig) -> Changes:
-    """What a reload changes, and what it cannot."""
+    """Return which changes a reload can apply, and which need a restart."""
     sections = section_models()
     by: dict[Lifecycle, list[str]] = {"at-once": [], "new-connections": [], "static": []}
     for dotted in leaves(new):
@@ -209,12 +209,12 @@ def _value(config: BaseModel, dotted: str) -> Any:
 
 
 def json_schema() -> dict[str, Any]:
-    """JSON Schema of the file; each key carries its ``lifecycle``."""
+    """Return the JSON Schema of the file; each key has its ``lifecycle``."""
     return RelayConfig.model_json_schema()
 
 
 def markdown() -> str:
-    """One table for each section."""
+    """Return the reference page: one table for each section."""
     return "\n".join(_section(name, model) for name, model in sorted(section_models().items()))
 
 
