@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from laps_relay.network.drain_monitor import DrainMonitor, Standing
 from laps_relay.network.events import RouteChanged
@@ -433,11 +433,8 @@ _STORY: Final = 4000
 """Lines that are kept unless the whole story was requested."""
 
 
-class Builder(Protocol):
-    """Makes the core of a relay's next life."""
-
-    def __call__(self, world: World, process: RelayProcess) -> tuple[RelayCore, Tables]:
-        """A core that has met no node."""
+Builder: TypeAlias = "Callable[[World, RelayProcess], tuple[RelayCore, Tables]]"
+"""Makes the core of a process's next life; the core has met no node."""
 
 
 class World:
