@@ -116,5 +116,7 @@ def test_options_of_spark_are_looked_at_before_anything_is_begun(
     words = ("ingest", str(tmp_path / "a.jsonl"), "--lake", str(tmp_path / "lake"))
     assert "is not a Spark master" in run(monkeypatch, capsys, *words, "--master", "loca[2]")
     assert "is not a size" in run(monkeypatch, capsys, *words, "--memory", "4gb")
-    assert "cannot be reached" in run(monkeypatch, capsys, *words, "--master", "spark://127.0.0.1:1")
+    assert "cannot be reached" in run(
+        monkeypatch, capsys, *words, "--master", "spark://127.0.0.1:1"
+    )
     assert not (tmp_path / "lake").exists()

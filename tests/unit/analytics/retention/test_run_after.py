@@ -70,7 +70,7 @@ def test_gold_stays_as_it_is_when_its_silver_goes(
     assert horizon_of(copy).silver == DAYS[2]
     # Neither the days that are gone, nor the one that looks back at them.
     assert not [item for item in build(spark, copy, dimensions=DIMENSIONS) if item.days]
-    with pytest.raises(UsageError, match=f"the silver of {DAYS[0]} is removed"):
+    with pytest.raises(UsageError, match=f"the silver tables of {DAYS[0]} were removed"):
         build(spark, copy, [DAYS[0]], dimensions=DIMENSIONS)
     # Not even if all is to be built again; days that are there are, of course.
     tables = ["cache_eff_1h", "churn_1h"]

@@ -84,7 +84,7 @@ def test_a_cluster_has_to_answer() -> None:
         check_settings(SessionSettings(master=f"spark://127.0.0.1:{port}"))
         # Of several masters one is enough: the others stand by.
         check_settings(SessionSettings(master=f"spark://127.0.0.1:1,127.0.0.1:{port}"))
-    with pytest.raises(StartError, match=rf"cannot be reached \(127.0.0.1:{port}: Connection refused\)"):
+    with pytest.raises(StartError, match=rf"reached \(127.0.0.1:{port}: Connection refused\)"):
         check_settings(SessionSettings(master=f"spark://127.0.0.1:{port}"))
 
 
@@ -202,7 +202,7 @@ def test_a_jvm_that_exits_is_one_line(tmp_path: Path) -> None:
     assert ended.returncode == 1
     assert len(ended.stderr.splitlines()) == 1, ended.stderr
     assert ended.stderr.startswith("laps-analytics: Spark did not start: ")
-    assert ended.stderr.endswith(" (look at --memory 9000000t)\n")
+    assert ended.stderr.endswith(" (check --memory 9000000t)\n")
 
 
 @pytest.mark.spark
@@ -223,7 +223,7 @@ def test_a_context_that_does_not_come_up_is_one_line(tmp_path: Path) -> None:
     assert len(ended.stdout.splitlines()) == 1
     assert "Spark did not start: " in ended.stdout
     assert "startPort should be between 1024 and 65535" in ended.stdout
-    assert ended.stdout.endswith("(look at --master local[1])\n")
+    assert ended.stdout.endswith("(check --master local[1])\n")
 
 
 MISSING = """An exception was thrown from the Python worker:
