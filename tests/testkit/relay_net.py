@@ -104,7 +104,7 @@ class RelayNet:
             known_keys=known_keys,
         )
         if guests is not None:
-            relay.set_guests(guests)
+            relay.set_foreign_peers(guests)
         if takes:
             relay.attach(clients, clients)
         self.events[number] = []

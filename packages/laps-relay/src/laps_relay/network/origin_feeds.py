@@ -2,9 +2,9 @@
 
 ::
 
-    OriginRole --pull, release--> OriginFeeds --feed--> the local side, which puts objects in
-                                      |
-                                      '--targets, class--> Sets --> FIB
+    OriginRole --request_track, release--> OriginFeeds --feed--> local side: objects go into it
+                                               |
+                                               '--targets, class--> Sets --> FIB
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ class OriginFeeds:
         return len(self._feeds)
 
     def connect(self, sets: Sets, subscriptions: Subscriptions) -> None:
-        """Set the rooms that are built on this one; called once, before any track is pulled."""
+        """Set the rooms that are built on this one; called once, before any feed is opened."""
         self._sets = sets
         self._subscriptions = subscriptions
 
     def attach(self, local: LocalSide) -> None:
-        """Connect our own clients."""
+        """Connect the relay's own clients."""
         self._local = local
 
     @property

@@ -163,7 +163,7 @@ class NetworkRelay:
         "_emit",
         "_events",
         "_fetch_router",
-        "_guests",
+        "_foreign_peers",
         "_hasher",
         "_local",
         "_loop_filter",
@@ -227,7 +227,7 @@ class NetworkRelay:
         self._policy = policy
         self._hasher = hasher
         self._local: LocalSide | None = None
-        self._guests: ForeignPeerFactory | None = None
+        self._foreign_peers: ForeignPeerFactory | None = None
         self._events: list[NetworkEvent] = []
         self._emit = self._events.append
         self._timers: RelayTimers = Timers()
@@ -613,9 +613,9 @@ class NetworkRelay:
         if fetches is not None:
             self.fetches.attach(fetches)
 
-    def set_guests(self, guests: ForeignPeerFactory) -> None:
+    def set_foreign_peers(self, factory: ForeignPeerFactory) -> None:
         """Set the factory of foreign peers (Stubs, C++ relays); called before any session."""
-        self._guests = guests
+        self._foreign_peers = factory
 
     def announce(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
         """Announce a track of our own clients, or a namespace: then the track name is empty."""
@@ -1078,8 +1078,10 @@ class NetworkRelay:
                 handshake=now - begun,
             )
         )
-        if self._guests is not None:
-            link.foreign_peer = self._guests(now, link, up, ForeignPeerWire(self.peers, session))
+        if self._foreign_peers is not None:
+            link.foreign_peer = self._foreign_peers(
+                now, link, up, ForeignPeerWire(self.peers, session)
+            )
         if link.foreign_peer is not None:
             link.node = node
             return

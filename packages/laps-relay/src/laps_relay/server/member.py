@@ -515,9 +515,9 @@ def _in_words(policy: RulePolicy | None) -> list[str]:
     """Return each rule of a policy as text."""
     if policy is None:
         return ["everything is allowed"]
-    from laps_relay.policy.words import rules_in_words  # noqa: PLC0415 - only with a policy
+    from laps_relay.policy.rule_text import rules_as_text  # noqa: PLC0415 - only with a policy
 
-    return rules_in_words(policy.rules)
+    return rules_as_text(policy.rules)
 
 
 def _wall_us() -> int:

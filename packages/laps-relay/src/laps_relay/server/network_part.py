@@ -18,7 +18,7 @@ from laps_relay.admin.views import LazyRows
 from laps_relay.config import RelayConfig, mapping
 from laps_relay.network.control_server.redirect import (
     CLIENT_LABEL,
-    Wanted,
+    ClientTrack,
     choose,
     client_address,
     holders,
@@ -145,7 +145,7 @@ class NetworkPart(NetworkMember):
             cpp_limits=self._cpp_limits,
             peer_token=peer_token,
         )
-        self.relay.set_guests(self._edge.foreign_peer)
+        self.relay.set_foreign_peers(self._edge.foreign_peer)
 
     def takes_clients(self, url: str) -> None:
         """Advertise where the Edge takes clients: other relays may send clients to it."""
@@ -298,12 +298,12 @@ class Redirects:
             own_url=own_url,
             loopback=loopback,
         )
-        keys: dict[FullTrackName, Wanted] = {}
+        keys: dict[FullTrackName, ClientTrack] = {}
         self._tracks: dict[int, set[int]] = {}
         for row in relay.subscriptions():
             wanted = keys.get(row.track)
             if wanted is None:
-                wanted = keys[row.track] = Wanted(
+                wanted = keys[row.track] = ClientTrack(
                     network.key(row.track), hashed_subscribe_of(hasher, row.track)
                 )
             self._tracks.setdefault(row.session, set()).add(wanted.key)

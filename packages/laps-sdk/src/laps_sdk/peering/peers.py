@@ -507,8 +507,8 @@ class Peers:
     def _greet(self, now: float, session: int) -> None:
         """Count an incoming connection whose handshake is not complete.
 
-        If there are too many, the oldest is closed: an honest peer needs only a few round trips,
-        and a silent one would occupy its place until its timeout.
+        If there are too many, the oldest is closed. An honest peer needs only a few round trips; a
+        silent one would occupy its place until its timeout.
         """
         self._greeting[session] = None
         if len(self._greeting) > self._max_handshakes:

@@ -7,8 +7,8 @@
     datagrams                 data
 
 All streams that a dialler opens are control streams, so the n-th one has the id that the session
-already uses for it. Messages for the C++ relay leave one by one: the next is written when the last
-one is in a packet, because that relay reads one message from each chunk.
+already uses for it. The C++ relay reads one message from each chunk. So messages
+for it leave one by one: the next is written when the last one is in a packet.
 """
 
 from __future__ import annotations
@@ -167,8 +167,8 @@ class PeerPort:
     ) -> None:
         """Make the port of session ``number``.
 
-        The port calls ``settle`` after the events of a turn, ``on_closed`` with its number when the
-        connection has ended, and ``call_later`` like that method of an event loop.
+        The port calls ``settle`` after the events of a turn, and ``on_closed`` with its number when
+        the connection has ended. ``call_later`` is like that method of an event loop.
         """
         self.number = number
         self.connection = connection

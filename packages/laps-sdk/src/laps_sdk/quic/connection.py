@@ -288,7 +288,7 @@ class QuicTransportConnection(Connection):
             elif isinstance(event, StopSending):
                 self.egress.stopped(event.stream_id, event.code)
             elif isinstance(event, StreamsAvailable):
-                self.egress.wake()  # who was refused hears it from the egress
+                self.egress.wake()  # the egress reports it to a refused opener
                 continue
             elif isinstance(event, Closed):
                 seen.append(self.end(event))

@@ -128,9 +128,9 @@ class FetchRouter:
         return list(dict.fromkeys(link.session for link in found))
 
     def holders(self, track: TrackHashes) -> list[NodeId]:
-        """Other nodes that may have the objects of a track, the nearest first.
+        """Return other nodes that may have the objects of a track, the nearest first.
 
-        Control servers come last: they can only send a request on.
+        Control servers come last: they can only forward a request.
         """
         known = [node for node in self._subscriptions.holders(track) if node != self._local]
         known.sort(key=self._distance)
@@ -141,13 +141,13 @@ class FetchRouter:
         return (True, 0, 0) if path is None else (False, path.hops, path.cost_us)
 
     def announcers(self, request: FetchRequest) -> list[NodeId] | None:
-        """A control server: the Edges that announced it, the nearest first."""
+        """Return the Edges that announced a track, the nearest first; None: no control server."""
         if self._server is None:
             return None
         return sorted(self._server.announcers(entry_of(request)), key=self._distance)
 
     def open_feed(self, now: float, request: FetchRequest, name: FullTrackName) -> PlaneFeed | None:
-        """Make a feed for the answer, to its source; None if no way leads there."""
+        """Open a feed for the answer to a FETCH; return None if no path leads to its source."""
         key, number = request.full_name_hash, next(self._numbers)
         feed = self._plane.open_feed(
             number, key, request.fetch_id, PayloadFormat.MOQT_18, flags=FLAG_FETCH
@@ -160,7 +160,7 @@ class FetchRouter:
         return None
 
     def close_feed(self, now: float, feed: PlaneFeed, *, cut: bool) -> None:
-        """Nothing more goes into it; with ``cut`` what is under way is reset."""
+        """Close a feed; with ``cut`` streams under way are reset."""
         if cut:
             self._sets.set_feed(now, feed.ingress, None, _NOBODY, "")
         self._sets.drop_feed(now, feed.ingress)

@@ -611,7 +611,7 @@ class EdgeHost:
         def guest(now: float, link: Link, up: PeerUp, wire: ForeignPeerWire) -> ForeignPeer | None:
             return self._guest(now, link, up, wire, contexts)
 
-        core.set_guests(guest)
+        core.set_foreign_peers(guest)
 
     def _guest(
         self, now: float, link: Link, up: PeerUp, wire: ForeignPeerWire, contexts: Callable[[], int]

@@ -14,8 +14,8 @@
 
 Every proof is over the transcript (laps-2, 4.2), which contains both challenges and the listener's
 TLS key. So a third party in between cannot use it. Relays that share the network's key still trust
-each other for node ids that nobody has met yet: the first key with a node id holds it. Use
-certificates where relays do not trust each other.
+each other for new node ids: the first key with a node id holds it. Use certificates where relays do
+not trust each other.
 """
 
 from __future__ import annotations

@@ -12,10 +12,10 @@
 
 It also corrects two faults of aioquic 1.7:
 
-- A FIN without data that meets a full packet is never sent: aioquic removes it from the sender
+- A FIN without data that meets a full packet is never sent. aioquic removes it from the sender
   before it asks the packet for room. ``_write_stream_frame`` leaves it to the next packet.
 - After a Retry or a Version Negotiation packet, the client begins again with new packet number
-  spaces, but counts the earlier packets as in flight for ever. ``_initialize`` discards them.
+  spaces. It counts the earlier packets as in flight for ever. ``_initialize`` discards them.
 
 :class:`CountingReno` is aioquic's congestion control with a loss counter and a limit on growth.
 aioquic grows the window with every acknowledgement, even if the application sends much less than
@@ -28,8 +28,8 @@ packets at once and asks for a timer for each packet. Timers of an event loop ha
 millisecond, in which the fast path sends hundreds of packets. One ``sendmsg`` with GSO takes 64
 packets. The congestion window also bounds such bursts (RFC 9002, 7.7).
 
-``_NAMES`` lists all private names. The module checks them at import, so that another release of
-aioquic fails at import with the list of missing names, and not within a connection.
+``_NAMES`` lists all private names, and the module checks them at import. So another release of
+aioquic fails at import, with the list of missing names, and not within a connection.
 """
 
 from __future__ import annotations
@@ -452,7 +452,7 @@ class Tuned(QuicConnection):
             self._paused.pop(stream_id, None)
         elif stream is not None and not stream.receiver.is_finished:
             self._paused.setdefault(stream_id, stream.receiver.highest_offset)
-        # The fast path looks only at streams that it holds for busy.
+        # The fast path looks only at streams in its ready queue.
         busy: Any = getattr(self, "_ready", None)
         if on and stream is not None and busy is not None:
             busy[stream_id] = None

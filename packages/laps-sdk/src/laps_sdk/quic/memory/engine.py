@@ -494,7 +494,7 @@ class Recovery:
                 self.rtt = now - sent.time
                 self._slowest = max(self._slowest, self.rtt)
                 self._last = now
-        # Three later ones have arrived, and it had time to: it is lost (RFC 9002, 6.1).
+        # Lost: three later packets have arrived, and its time has passed (RFC 9002, 6.1).
         before, late = max(numbers) - 3, now - self._slowest
         return self._lose([n for n, s in self._flying.items() if n <= before and s.time <= late])
 

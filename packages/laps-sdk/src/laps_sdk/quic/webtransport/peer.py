@@ -493,7 +493,7 @@ class H3Peer(ABC):
         self._prefix = ()
         self._out.append(self._own_close or closed)
         if self._connect_stream is not None:
-            self._connect_stream.write(b"", fin=True)  # does nothing behind our own close
+            self._connect_stream.write(b"", fin=True)  # does nothing after our own close
         if self.connection.is_client:
             self.connection.close(H3Code.NO_ERROR, "the session is over")
         else:
@@ -530,7 +530,7 @@ class H3Peer(ABC):
             self._linger.cancel()
         if self._session is not None and not self._ended:
             self._ended = self._session.closing = True
-            # HTTP/3's codes are none of the session's. Others come from an endpoint of ours that
+            # Codes of HTTP/3 are not the session's. Other codes come from our own endpoint when it
             # closes all of its connections.
             session_code = event.application and event.code not in _H3_CODES
             self._out.append(self._own_close or event._replace(application=session_code))

@@ -1,11 +1,11 @@
 """Halves of streams that mark their stream as ready when there is something to send.
 
 The classes derive from ``QuicStreamSender`` and ``QuicStreamReceiver``. For every packet, aioquic
-asks every open stream for data, a reset, a new limit or its end, so that a packet costs more the
+asks every open stream for data, a reset, a new limit or its end. So a packet costs more the
 more streams are open. Here, each change that may give a stream something to send puts its id into
 the connection's queue of ready streams. Sending looks at that queue only.
 
-An id in the queue is a hint: the stream may have nothing to send, because its data left in a packet
+An id in the queue is a hint: the stream has nothing to send if its data left in a packet
 of the parent class. Such a hint costs little. No hint is missing, because aioquic makes all changes
 through these methods.
 

@@ -5,8 +5,8 @@ import pytest
 from laps_relay.policy.facts import NodeNote, Region
 from laps_relay.policy.interface import ClassLimits
 from laps_relay.policy.patterns import NodePattern
+from laps_relay.policy.rule_text import rules_as_text
 from laps_relay.policy.rules import Fence, Filter, FilterRule, Link, Rules, ServiceClass, TrackRule
-from laps_relay.policy.words import rules_in_words
 from laps_wire.names import Namespace
 
 ONE, MANY = NodePattern.parse("1:1"), NodePattern.parse("100.*:*")
@@ -139,4 +139,4 @@ NEWS = Namespace((b"acme", b"news"))
     ids=["nothing", "regions", "notes", "fences", "classes", "tracks", "filters"],
 )
 def test_each_rule_is_a_line(rules: Rules, lines: list[str]) -> None:
-    assert rules_in_words(rules) == lines
+    assert rules_as_text(rules) == lines

@@ -10,12 +10,12 @@ from laps_relay.policy.interface import ClassLimits
 from laps_relay.policy.rules import Fence, Filter, FilterRule, Rules, TrackRule
 from laps_wire.names import Namespace
 
-__all__ = ["NOTHING", "rules_in_words"]
+__all__ = ["NOTHING", "rules_as_text"]
 
 NOTHING: Final = "everything is allowed"
 
 
-def rules_in_words(rules: Rules) -> list[str]:
+def rules_as_text(rules: Rules) -> list[str]:
     """Each rule, in the order of the file; what says nothing is left out."""
     return list(_lines(rules)) or [NOTHING]
 
