@@ -37,9 +37,9 @@ class Backoff:
     """The longest first delay."""
     factor: float = 2.0
     cap: float = 30.0
-    """No delay is longer."""
+    """The longest delay."""
     spread: float = 0.5
-    """The largest share that jitter takes off, 0 to 1."""
+    """The largest share of a delay that jitter removes, 0 to 1."""
 
     def __post_init__(self) -> None:
         if not (0 < self.first <= self.cap and self.factor >= 1 and 0 <= self.spread <= 1):
@@ -48,7 +48,7 @@ class Backoff:
             )
 
     def delay(self, attempt: int, jitter: float) -> float:
-        """How long to wait before try number ``attempt`` (from 0); ``jitter`` is from 0 to 1."""
+        """Return the delay before an attempt, counted from 0; ``jitter`` is from 0 to 1."""
         longest = self.first
         for _ in range(attempt):
             longest *= self.factor
@@ -59,17 +59,17 @@ class Backoff:
 
 
 TokenLike: TypeAlias = "str | bytes | Callable[[], str | bytes] | None"
-"""A token (bytes, or text as ``laps token mint`` prints it), or what gives a fresh one for each
-connection."""
+"""A token (bytes, or text as ``laps token mint`` prints it), or a function that returns one for
+each connection."""
 
 
 CLIENT_EGRESS: Final = EgressLimits(max_bytes=1 << 30)
-"""A client's writers wait for room: what they hold is the high mark and an object each, so nothing
-that one of them has handed over is dropped for want of room."""
+"""The limit is never reached: writers of a client wait while the connection is congested, so no
+written object is dropped for lack of room."""
 
 
 def parse_pin(text: str) -> bytes:
-    """The SHA-256 of a certificate from its hex digits, with or without colons."""
+    """Return the SHA-256 of a certificate from hex digits, with or without colons."""
     digits = text.replace(":", "").strip()
     try:
         pin = bytes.fromhex(digits)
@@ -84,7 +84,7 @@ def parse_pin(text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectOptions:
-    """What :func:`laps_sdk.connect` was told."""
+    """The arguments of :func:`laps_sdk.connect`, checked."""
 
     ca_file: str | None = None
     pin: str | None = None
@@ -117,7 +117,7 @@ class ConnectOptions:
             raise EncodeError(f"top_n {self.top_n}: must be 1 or more")
 
     def token_value(self) -> bytes | None:
-        """The token to present now, as bytes; a CAT as text is its base64url form."""
+        """Return the token for the next connection as bytes; a CAT as text is base64url."""
         token = self.token() if callable(self.token) else self.token
         if not isinstance(token, str):
             return token
