@@ -243,7 +243,7 @@ def run(size: int, *, traced: bool) -> Row:
         flush(host)
         ending += clock.lap()
     host.subscribes.handle_timeout(100.0)
-    if len(host.server) or any(host.subscribes.sizes()):
+    if host.server.sizes().subscribes or any(host.subscribes.sizes()):
         raise RuntimeError("something is left of what was withdrawn")
     times = (each / size * 1e6 for each in (decoding, inserting, flushing, withdrawing, ending))
     return Row(size, grown / size, held / size, *times)

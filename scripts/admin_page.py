@@ -33,7 +33,7 @@ the [live page and the player](../how-to/play-in-a-browser.md).
   has `total`, `offset`, `limit` and `items`.
 - Tracks and namespaces are in the text form of [names](../spec/names.md).
 """
-TITLES = {"state": "State", "tables": "Tables", "network": "Network", "orders": "Orders"}
+TITLES = {"state": "State", "tables": "Tables", "network": "Network", "commands": "Commands"}
 
 
 def document() -> dict[str, Any]:

@@ -73,7 +73,12 @@ async def test_a_flood_of_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPat
                 )
             )
             await until(lambda: len(mallory.heard(FetchResponse)) == fetches.BURST + 200)
-            codes = Counter(each.code for each in mallory.heard(FetchResponse))
+            answers = mallory.heard(FetchResponse)
+            via = NodeId.parse(show.via.node)
+            over_budget = [each for each in answers if each.responder == via]
+            assert [each.code for each in over_budget] == [SubscribeCode.LIMIT] * 200
+            assert len({each.fetch_id for each in over_budget}) == 200
+            codes = Counter(each.code for each in answers)
             assert codes[SubscribeCode.LIMIT] >= 200  # the o-relay has its own limit
             assert codes[SubscribeCode.ACCEPTED] >= 1
             assert len(show.left.network.relay.fetches.serving) <= MAX_FETCHES

@@ -146,7 +146,7 @@ async def test_a_kind_of_data_that_nobody_knows_costs_its_stream_only(tmp_path: 
         mallory.raw.data().write(header[:1] + b"\x70" + header[2:])
         await until(mallory.stopped)
         assert mallory.stopped() == [StreamCode.UNKNOWN_KIND]
-        assert show.via.network.counters().unknown_kinds == 1
+        assert show.via.network.relay.plane.counters().unknown_kinds == 1
         await mallory.echo()
 
 
@@ -258,19 +258,20 @@ async def test_a_flood_of_data_for_sets_that_never_come(tmp_path: Path) -> None:
         hostile_peer(show.net, show.via) as mallory,
     ):
         via = show.via.network
-        before = via.counters()
+        counters = via.relay.plane.counters
+        before = counters()
         held = 0
         for number in range(200):
             mallory.data(1_000 + number, bytes(4_000), fin=False)
         for _ in range(20):
             await mallory.echo()
-            held = max(held, via.counters().held_bytes)
+            held = max(held, counters().held_bytes)
         assert held <= 65_536
-        await until(lambda: via.counters().unknown_streams == before.unknown_streams + 200)
+        await until(lambda: counters().unknown_streams == before.unknown_streams + 200)
         await until(lambda: len(mallory.stopped()) == 200)
         assert set(mallory.stopped()) == {StreamCode.UNKNOWN_SNS}
-        assert via.counters().held_bytes == 0
-        assert via.counters().streams_out >= before.streams_out  # the witness goes on
+        assert counters().held_bytes == 0
+        assert counters().streams_out >= before.streams_out  # the witness goes on
 
 
 # Lies about nodes and paths
@@ -534,12 +535,12 @@ async def test_targets_that_it_was_never_told_of(tmp_path: Path) -> None:
             # A set of targets that are all refused: what is sent with it goes nowhere.
             mallory.say(SnsAdvertise(2, 1, 0, (hidden,)))
             await mallory.hears(SnsRefused, lambda each: each.sns_id == 2)
-            sent = via.counters()
+            sent = via.relay.plane.counters()
             mallory.data(2, b"x" * 1000, track=mallory.hasher.full_name((b"scene",), b"numbers"))
             await until(lambda: _entry(via, mallory, 2).streams == 1)
             assert _entry(via, mallory, 2).egress == ()
             assert _entry(via, mallory, 2).bytes_out == 0
-            assert via.counters().unknown_streams == sent.unknown_streams
+            assert via.relay.plane.counters().unknown_streams == sent.unknown_streams
 
 
 async def test_targets_that_it_was_never_told_of_again_and_again(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from laps_sdk.peering.contacts import show_contact
+from laps_sdk.peering.settings import show_contact
 from testkit.logs import restored_logging
 from testkit.lossy_proxy import LossyProxy
 from testkit.network_show import Listener, Show

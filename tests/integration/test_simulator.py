@@ -20,7 +20,7 @@ from laps_relay.sim.mutants.catalog import MUTANTS, applied, hunt
 from laps_relay.sim.runner import Outcome, run_seeds, simulate_seed
 from laps_relay.sim.scenarios.scenario import STEERED
 from laps_relay.sim.scenarios.steering import STEERING
-from laps_sdk.upstream import wishes
+from laps_sdk.upstream import upstream
 
 STEPS = tuple(range(1, 302, 10))
 """Where batches of seeds begin: 1 to 300."""
@@ -172,7 +172,7 @@ def test_a_parent_that_asks_for_longer_than_its_stub_and_itself_may_is_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The other side of seed 4455: both look every 7.5 s whether anybody waits, and not every 5."""
-    monkeypatch.setattr(wishes, "_RECHECK", 7.5)
+    monkeypatch.setattr(upstream, "_RECHECK", 7.5)
     outcome = simulate_seed(4455)
     assert outcome.rule == "left over", outcome.problem
 

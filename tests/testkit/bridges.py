@@ -18,8 +18,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
+from laps_relay.cpp.directory import Directory
+from laps_relay.network.bridge import NetworkBridge
+from laps_relay.network.relay import NetworkRelay
 from laps_relay.peer_forwarding.forwarding import LOCAL, Ingress
 from laps_sdk.edge.authorization import Authorizer
 from laps_sdk.edge.events import RelayEvent
@@ -27,9 +30,7 @@ from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.settings import EdgeSettings, SessionInfo
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_sdk.forwarding.plane import Plane
-from laps_sdk.upstream.directory import Directory
 from laps_sdk.upstream.interfaces import Answer, FetchHandle, FetchRefusal
-from laps_sdk.upstream.network import NetworkBridge
 from laps_wire.hashing import KeyedHasher
 from laps_wire.moqt.data import ObjectDatagram, StreamKind, encode_datagram
 from laps_wire.moqt.keyvalue import KeyValues
@@ -366,7 +367,7 @@ class Port:
         self.bridge = NetworkBridge(
             edge.relay,
             edge.plane,
-            self,
+            cast("NetworkRelay", self),
             HASHER,
             session=NETWORK,
             clock=lambda: world.now,
@@ -414,7 +415,7 @@ class Port:
         )
         for port in self.others():
             if self.world.plaintext:
-                port.bridge.discovered(self.world.now, entry)
+                port.bridge.announce_added(self.world.now, entry)
             for key in list(port.wants):
                 port.look_for(key)
 
@@ -426,10 +427,10 @@ class Port:
     def _withdrawn(self, kind: AnnounceKind, name: FullTrackName) -> None:
         for port in self.others():
             if not any((kind, name) in other.announced for other in port.others()):
-                port.bridge.vanished(self.world.now, kind, name)
+                port.bridge.announce_removed(self.world.now, kind, name)
 
-    def want(self, now: float, name: FullTrackName, data: SubscribeData) -> None:
-        self.calls.append(("want", name))
+    def subscribe(self, now: float, name: FullTrackName, data: SubscribeData) -> None:
+        self.calls.append(("subscribe", name))
         self.wants[key_of(name)] = (name, data)
         self.world.do(lambda: self.look_for(key_of(name), answer=True))
 
@@ -452,7 +453,7 @@ class Port:
         if key in self.served:
             other.tell(key, Answer.ACCEPTED, SubscribeCode.ACCEPTED, "", self.served[key])
         self.feeds.append(Fanout(self, key))
-        self.bridge.pull(self.world.now, key, name, data, self.feeds[-1])
+        self.bridge.serve_track(self.world.now, key, name, data, self.feeds[-1])
 
     def tell(
         self,
@@ -467,8 +468,8 @@ class Port:
                 self.world.now, key, answer, code=code, reason=reason, data=data or SubscribeData()
             )
 
-    def unwant(self, now: float, name: FullTrackName) -> None:
-        self.calls.append(("unwant", name))
+    def unsubscribe(self, now: float, name: FullTrackName) -> None:
+        self.calls.append(("unsubscribe", name))
         key = key_of(name)
         del self.wants[key]
         for port in self.others():
@@ -478,21 +479,21 @@ class Port:
                 port.served.pop(key, None)
                 self.world.do(lambda port=port: port.bridge.release(self.world.now, key))  # type: ignore[misc]  # bound now
 
-    def pulled(self, now: float, key: int, data: SubscribeData) -> None:
-        self.calls.append(("pulled", key))
+    def publisher_accepted(self, now: float, key: int, data: SubscribeData) -> None:
+        self.calls.append(("publisher_accepted", key))
         self.served[key] = data
         for port in self.others():
             if port.number in self.targets.get(key, {}):
                 port.tell(key, Answer.ACCEPTED, SubscribeCode.ACCEPTED, "", data)
 
-    def pull_refused(
+    def publisher_refused(
         self, now: float, key: int, code: SubscribeCode, reason: str, data: SubscribeData
     ) -> None:
-        self.calls.append(("pull_refused", (key, code, reason)))
+        self.calls.append(("publisher_refused", (key, code, reason)))
         self._over(key, Answer.REFUSED, code, reason, data)
 
-    def pull_ended(self, now: float, key: int, reason: str) -> None:
-        self.calls.append(("pull_ended", (key, reason)))
+    def publisher_ended(self, now: float, key: int, reason: str) -> None:
+        self.calls.append(("publisher_ended", (key, reason)))
         self._over(key, Answer.ENDED, SubscribeCode.ENDED, reason, SubscribeData())
 
     # FetchNetwork: always in the next turn, as the answer of another relay is

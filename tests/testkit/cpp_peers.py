@@ -11,10 +11,11 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from laps_relay.cpp.cpp_link import CppLimits
 from laps_relay.cpp.cpp_peer import CppPeer
+from laps_sdk.peering.links import ForeignPeerWire
 from laps_wire.hashing import track_hashes
 from laps_wire.moqt.control import encode_subscribe_body
 from laps_wire.moqt.messages import Subscribe
@@ -146,7 +147,7 @@ class CppNetwork:
             session=number,
             node=lambda: node(OURS),
             ours=lambda each: each in ours,
-            wire=self.wire,
+            wire=cast("ForeignPeerWire", self.wire),
             egress=self.egress,
             clock=lambda: world.now,
             limits=limits or CppLimits(),

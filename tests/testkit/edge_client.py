@@ -1,4 +1,4 @@
-"""An EdgeClient at a real Edge, and a host that writes down what it is asked."""
+"""An Upstream at a real Edge, and a host that writes down what it is asked."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 from laps_relay.peer_forwarding.forwarding import LOCAL, Ingress
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_sdk.upstream.bodies import ok_data
-from laps_sdk.upstream.client import EdgeClient
 from laps_sdk.upstream.interfaces import Answer
+from laps_sdk.upstream.upstream import Upstream
 from laps_wire.moqt.keyvalue import KeyValues
 from laps_wire.moqt.messages import SubscribeOk
 from laps_wire.moqt.parameters import Parameters
@@ -65,7 +65,7 @@ class ClientNet:
         self.world = World()
         self.edge = self.world.bare_edge(**edge)
         self.calls: list[tuple[Any, ...]] = []
-        self.client = EdgeClient(self.edge.relay, NETWORK, self, HASHER, lambda: self.world.now)
+        self.client = Upstream(self.edge.relay, NETWORK, self, HASHER, lambda: self.world.now)
         self.client.open(self.world.now, "others", upstream=upstream)
         self.edge.hooks.append(lambda: self.client.pump(self.world.now))
         self.world.timed.append(self.client)
@@ -93,7 +93,7 @@ class ClientNet:
         reason: str = "because",
         data: SubscribeData | None = None,
     ) -> None:
-        self.client.answered(
+        self.client.subscribe_answered(
             self.now,
             key_of(name),
             answer,
@@ -103,25 +103,27 @@ class ClientNet:
         )
         self.world.settle()
 
-    # EdgeClientHost
+    # UpstreamOwner
 
-    def wanted(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
+    def edge_subscribed(
+        self, now: float, key: int, name: FullTrackName, data: SubscribeData
+    ) -> None:
         assert key == key_of(name)
-        self.calls.append(("wanted", name, data))
+        self.calls.append(("edge_subscribed", name, data))
 
-    def unwanted(self, now: float, key: int, name: FullTrackName) -> None:
-        self.calls.append(("unwanted", name))
+    def edge_unsubscribed(self, now: float, key: int, name: FullTrackName) -> None:
+        self.calls.append(("edge_unsubscribed", name))
 
-    def pulled(self, now: float, key: int, data: SubscribeData) -> None:
-        self.calls.append(("pulled", key, data))
+    def edge_accepted(self, now: float, key: int, data: SubscribeData) -> None:
+        self.calls.append(("edge_accepted", key, data))
 
-    def pull_refused(
+    def edge_refused(
         self, now: float, key: int, code: SubscribeCode, reason: str, data: SubscribeData
     ) -> None:
-        self.calls.append(("pull_refused", key, code, reason))
+        self.calls.append(("edge_refused", key, code, reason))
 
-    def pull_ended(self, now: float, key: int, reason: str) -> None:
-        self.calls.append(("pull_ended", key, reason))
+    def edge_ended(self, now: float, key: int, reason: str) -> None:
+        self.calls.append(("edge_ended", key, reason))
 
     def edge_closed(self, now: float, code: int, reason: str) -> None:
         self.calls.append(("edge_closed", code, reason))

@@ -26,9 +26,7 @@ from laps_sdk.edge.settings import EdgeSettings, SessionInfo
 from laps_sdk.forwarding.interfaces import ForwardingPlane
 from laps_wire.moqt.keyvalue import KeyValues
 from laps_wire.moqt.parameters import NO_PARAMETERS, Parameters
-from laps_wire.moqt.session.events import Event, RequestReceived, Terminated
-from laps_wire.moqt.session.session import Session
-from laps_wire.moqt.session.tokens import AuthToken
+from laps_wire.moqt.session import AuthToken, Event, RequestReceived, Session, Terminated
 from laps_wire.moqt.setup import SetupOptions
 from laps_wire.moqt.top_n import TOP_N_EXTENSIONS, top_n_options
 from laps_wire.moqt.versions import Draft

@@ -7,7 +7,7 @@ from typing import cast
 
 from laps_relay.network.fetch.fetch_router import FetchMessage, FetchRouter
 from laps_relay.network.relay import NetworkRelay
-from laps_relay.network.subscriptions.interests import TrackHashes
+from laps_relay.network.subscriptions.subscriptions import TrackHashes
 from laps_relay.peer_forwarding.feed import PlaneFeed
 from laps_relay.peer_forwarding.forwarding import LOCAL, Ingress
 from laps_relay.policy import OPEN_POLICY
@@ -115,7 +115,7 @@ class FetchRig(FetchRouter):
     def peer(self, session: int) -> NodeSelf | None:
         return self.nodes.get(session // 10)
 
-    def ways(self, node: NodeId) -> list[int]:
+    def sessions_to(self, node: NodeId) -> list[int]:
         return list(self.leads.get(int(node), ()))
 
     def _send(self, now: float, session: int, message: FetchMessage) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laps_relay.admin.network_api import PlanState, PolicyState
+from laps_relay.admin.views import PlanState, PolicyState
 from laps_relay.network.views import AnnounceRow, FibRow, NodeRow, PeerRow, SetRow, SubscribeRow
 from laps_sdk.peering.dialler import DialRow
 from laps_sdk.quic.base import ConnectionStats

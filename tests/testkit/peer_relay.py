@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from laps_sdk.forwarding.interfaces import Egress, OutStream
-from laps_sdk.peering.contacts import show_contact
 from laps_sdk.peering.dialler import Contact, Dialler, DialReport
 from laps_sdk.peering.events import Dial, PeerAuthenticator, PeerEvent, PeerFilter, PeerUp
 from laps_sdk.peering.keys import AuthMethod, open_key_ring
 from laps_sdk.peering.peers import Peers
 from laps_sdk.peering.server import PeerServer, PeerServerConfig
-from laps_sdk.peering.settings import Identity, PeeringSettings
+from laps_sdk.peering.settings import Identity, PeeringSettings, show_contact
 from laps_sdk.quic.admission import AdmissionLimits
 from laps_sdk.quic.base import ConnectionLimits
 from laps_sdk.quic.engine import EngineOptions, Tls
@@ -66,7 +65,7 @@ class PeeringRelay:
             max_handshakes=max_handshakes,
             handshake_seconds=PATIENCE,
         )
-        self.dialler = Dialler(random.Random(number), relay_type=relay_type)
+        self.dialler = Dialler(random.Random(number).random, relay_type=relay_type)
         self.egress: dict[int, Egress] = {}
         self.told: list[tuple[int, PeerEvent]] = []
         self.reports: list[DialReport] = []

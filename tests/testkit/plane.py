@@ -7,8 +7,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from laps_sdk.forwarding.interfaces import CacheLimits, EgressEntry, OutStream, Subscription
-from laps_sdk.forwarding.limits import PlaneLimits
+from laps_sdk.forwarding.interfaces import (
+    CacheLimits,
+    EgressEntry,
+    OutStream,
+    PlaneLimits,
+    Subscription,
+)
 from laps_sdk.forwarding.plane import Plane
 from laps_wire.moqt.codepoints import GroupOrder
 from laps_wire.moqt.data import (

@@ -72,11 +72,11 @@ async def record(tmp_path: Path, *, numbers: int = 300, **observe: Any) -> Recor
         found.sent = show.sent
         for relay in (left, via, right):
             await _quiet(relay)
-            found.network[relay.node] = relay.network.counters()
+            found.network[relay.node] = relay.network.relay.plane.counters()
     return found
 
 
 async def _quiet(relay: RunningRelay) -> None:
     """Until clients are gone and nothing is under way."""
     await until(lambda: len(relay.app.view.sessions()) <= 1)
-    await until(lambda: relay.network.counters().held_bytes == 0)
+    await until(lambda: relay.network.relay.plane.counters().held_bytes == 0)

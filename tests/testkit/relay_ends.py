@@ -72,12 +72,12 @@ class Clients:
     reasons: list[str] = field(default_factory=list)
     """All that were given with answers."""
 
-    def pull(
+    def serve_track(
         self, now: float, key: int, name: FullTrackName, data: SubscribeData, feed: Feed
     ) -> None:
         self.feeds[key] = feed
         if self.answer:
-            self.net.relays[self.number].pulled(now, key)
+            self.net.relays[self.number].publisher_accepted(now, key)
 
     def renew(self, now: float, key: int, before: float) -> None:
         self.renewed.append(key)
@@ -99,11 +99,11 @@ class Clients:
         self.answers.append((key, answer, code, reason))
         self.reasons.append(reason)
 
-    def discovered(self, now: float, entry: AnnounceInfo) -> None:
+    def announce_added(self, now: float, entry: AnnounceInfo) -> None:
         if entry.plaintext is not None:
             self.known.append(entry.plaintext)
 
-    def vanished(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
+    def announce_removed(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
         self.known.remove(name)
 
     def stream_opened(

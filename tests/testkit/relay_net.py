@@ -22,7 +22,7 @@ from laps_relay.policy.interface import Policy
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_sdk.peering.dialler import Contact
 from laps_sdk.peering.events import Dial, PeerAuthenticator
-from laps_sdk.peering.foreign_peers import ForeignPeerFactory
+from laps_sdk.peering.links import ForeignPeerFactory
 from laps_sdk.peering.settings import Identity
 from laps_sdk.upstream.interfaces import Answer, Feed
 from laps_wire.hashing import KeyedHasher
@@ -60,7 +60,7 @@ class RelayNet:
         self.cut_off: set[int] = set()
         self._epochs = count(1)
         self._sessions = count(1)
-        self._heap: list[tuple[float, int, End, str, tuple[object, ...]]] = []
+        self.in_flight: list[tuple[float, int, End, str, tuple[object, ...]]] = []
         self._serial = count()
         self.ends: dict[tuple[int, int], End] = {}
         self.delay = 0.005
@@ -98,13 +98,13 @@ class RelayNet:
             authenticator=authenticator or OpenAuthenticator(),
             challenge=lambda: draw.randbytes(32),
             contexts=lambda: draw.randrange(1, 1 << 32),
-            random=draw,
+            random=draw.random,
             policy=policy,
             order=order,
             known_keys=known_keys,
         )
         if guests is not None:
-            relay.set_guests(guests)
+            relay.set_foreign_peers(guests)
         if takes:
             relay.attach(clients, clients)
         self.events[number] = []
@@ -179,11 +179,11 @@ class RelayNet:
     def publish(self, number: int, name: FullTrackName = TRACK) -> None:
         self.relays[number].announce(self.now, AnnounceKind.TRACK, name)
 
-    def want(self, number: int, name: FullTrackName = TRACK) -> None:
-        self.relays[number].want(self.now, name)
+    def subscribe(self, number: int, name: FullTrackName = TRACK) -> None:
+        self.relays[number].subscribe(self.now, name)
 
-    def unwant(self, number: int, name: FullTrackName = TRACK) -> None:
-        self.relays[number].unwant(self.now, name)
+    def unsubscribe(self, number: int, name: FullTrackName = TRACK) -> None:
+        self.relays[number].unsubscribe(self.now, name)
 
     def begin(self, number: int, data: bytes, name: FullTrackName = TRACK) -> OutStream:
         """A publisher at this relay begins a stream."""
@@ -246,25 +246,25 @@ class RelayNet:
 
     def lose(self) -> None:
         """Nothing arrives of what is under way."""
-        self._heap.clear()
+        self.in_flight.clear()
 
     def later(self, end: End, what: str, *args: object) -> None:
-        heappush(self._heap, (self.now + end.delay, next(self._serial), end, what, args))
+        heappush(self.in_flight, (self.now + end.delay, next(self._serial), end, what, args))
 
     def run(self, seconds: float = 1.0) -> None:
         """Let time pass."""
         until = self.now + seconds
         while True:
-            self._transmit()
+            self.transmit()
             times = [relay.poll_timeout() for relay in self.relays.values()]
             due = min((time for time in times if time is not None), default=float("inf"))
-            if self._heap:
-                due = min(due, self._heap[0][0])
+            if self.in_flight:
+                due = min(due, self.in_flight[0][0])
             if due > until:
                 break
             self.now = max(self.now, due)
-            while self._heap and self._heap[0][0] <= self.now:
-                _, _, end, what, args = heappop(self._heap)
+            while self.in_flight and self.in_flight[0][0] <= self.now:
+                _, _, end, what, args = heappop(self.in_flight)
                 self._arrive(end.other, what, args)
             for relay in list(self.relays.values()):
                 time = relay.poll_timeout()
@@ -284,7 +284,7 @@ class RelayNet:
                 else:
                     self._connect(number, found, dial, self.delay)
 
-    def _transmit(self) -> None:
+    def transmit(self) -> None:
         waiting = deque(self.relays.items())
         while waiting:
             number, relay = waiting.popleft()

@@ -28,7 +28,7 @@ def pair() -> RelayNet:
     net.join(1, 2)
     net.publish(1)
     net.run()
-    net.want(2)
+    net.subscribe(2)
     net.run()
     return net
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from laps_relay.admin.views import ConfigValue, Info
-from laps_relay.server.auth import AuthCounters
-from laps_relay.telemetry.sampler import Sample
+from laps_relay.telemetry.sampler import AuthCounters, Sample
 from laps_sdk.edge.events import NamespaceRow, SessionRow, SubscriptionRow, TrackRow
 from laps_sdk.edge.settings import SessionInfo
 from laps_sdk.forwarding.interfaces import SubscriptionCounters, TrackCounters

@@ -20,7 +20,7 @@ from laps_relay.network.steering.steering import Assignment
 from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress, SetIdle
 from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_sdk.peering.events import Refusal
-from laps_sdk.peering.rendezvous import mixed
+from laps_sdk.peering.links import mixed
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import SnsRefusal
@@ -131,11 +131,13 @@ class SetRelay(SetRouting):
         self.max_targets: dict[int, int] = {}
         self.last_id: dict[int, int] = {}
         self.sent: dict[int, dict[int, frozenset[NodeId]]] = {}
+        self.refusals: list[tuple[SnsRefusal, frozenset[NodeId]]] = []
+        """What was refused to senders of sets."""
         self.got: dict[int, dict[int, tuple[frozenset[NodeId], int, str]]] = {}
         self.got_last: dict[int, int] = {}
         self.held: dict[tuple[int, int], list[str]] = {}
         self.assigned = 0
-        self.leads: dict[int, dict[NodeId, Unserved]] = {}
+        self.routing_reports: dict[int, dict[NodeId, Unserved]] = {}
         """By key of a feed: who gets nothing, as told last."""
 
     # SetRouting
@@ -202,7 +204,7 @@ class SetRelay(SetRouting):
     def permits(self, scope: str, relays: tuple[NodeId, ...]) -> bool:
         return relays[-1] not in self.policy and (relays[0], relays[-1]) not in self.forbidden
 
-    def led(
+    def report_routing(
         self,
         now: float,
         key: int,
@@ -211,7 +213,7 @@ class SetRelay(SetRouting):
         unserved: Mapping[NodeId, Unserved],
     ) -> None:
         assert unserved.keys() <= wanted
-        self.leads[key] = dict(unserved)
+        self.routing_reports[key] = dict(unserved)
 
     def session_to(self, node: NodeId, key: int, used: Container[int] = ()) -> int | None:
         found = self.world.between(self.node, node)
@@ -258,6 +260,7 @@ class SetRelay(SetRouting):
         named = tuple(targets)
         assert named
         assert set(named) <= self.got[session][sns_id][0]
+        self.refusals.append((code, frozenset(named)))
         self.world.send(self.node, session, ("refuse", sns_id, code, named))
 
     def _checked(self, session: int, targets: Iterable[NodeId]) -> frozenset[NodeId]:

@@ -11,10 +11,11 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, cast
 
 from laps_relay.stubs.stub_parent import StubParent
 from laps_sdk.forwarding.interfaces import OutStream
+from laps_sdk.peering.links import ForeignPeerWire
 from laps_sdk.stub.stub_uplink import StubUplink, UplinkParent
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Feature, RelayType, Settings
@@ -123,7 +124,7 @@ class Joint:
             session=number,
             node=NodeId(20 + parent.number),
             epoch=5,
-            wire=self.pair.listener,
+            wire=cast("ForeignPeerWire", self.pair.listener),
             egress=self.down,
             contexts=lambda: 77,
             clock=lambda: world.now,
@@ -131,7 +132,7 @@ class Joint:
         self.parent.open(world.now)
         self.uplink: UplinkParent = stub.uplink.parent(
             world.now,
-            self.pair.dialler,
+            cast("ForeignPeerWire", self.pair.dialler),
             self.up,
             node=NodeId(20 + parent.number),
             srtt_us=srtt_us,

@@ -77,9 +77,9 @@ class _Run:
         self.net.plane.remove_session(self.net.now, 1)
         if self.net.plane.counters().held_bytes:
             raise AssertionError("something waits for a session that is gone")
-        for known in self.net.plane._sessions.values():
-            if known.branches or known.streams or known.held:
-                raise AssertionError("something of a session that is gone is under way")
+        sizes = self.net.plane.sizes()
+        if sizes.incoming or sizes.outgoing:
+            raise AssertionError("something of a session that is gone is under way")
 
 
 def _is_copy(out: Out, data: bytes) -> bool:

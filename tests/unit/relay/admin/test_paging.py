@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 from fastapi import HTTPException
 
-from laps_relay.admin.paging import LazyRows, paged
+from laps_relay.admin.paging import paged
+from laps_relay.admin.views import LazyRows
 
 
 def test_some_rows_of_a_table() -> None:

@@ -6,8 +6,7 @@ from laps_relay.config import mapping
 from laps_relay.config.model import RelayConfig
 from laps_sdk.edge.reports import ReportLimits
 from laps_sdk.edge.settings import EdgeSettings
-from laps_sdk.forwarding.interfaces import CacheLimits
-from laps_sdk.forwarding.limits import PlaneLimits
+from laps_sdk.forwarding.interfaces import CacheLimits, PlaneLimits
 from laps_sdk.quic.admission import AdmissionLimits
 from laps_sdk.quic.base import ConnectionLimits, EgressLimits
 from laps_wire.peering.laps2 import RelayType

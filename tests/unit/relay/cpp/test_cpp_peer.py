@@ -8,7 +8,7 @@ from laps_relay.cpp.cpp_link import CppLimits
 from laps_relay.cpp.cpp_peer import ALIVE_INTERVAL, RETRY, SET_DELAY
 from laps_sdk.edge.events import RequestDenied
 from laps_sdk.upstream.bodies import subscribe_data
-from laps_sdk.upstream.parts import EdgeClientHost
+from laps_sdk.upstream.upstream import UpstreamOwner
 from laps_wire.moqt.codepoints import PropertyTypeD18
 from laps_wire.moqt.control import decode_subscribe_body
 from laps_wire.moqt.data import ObjectDatagram
@@ -122,10 +122,10 @@ def test_a_new_group_is_asked_for() -> None:
     edge.subscriber(D16, TRACK)
     (first,) = cpp_relay.wire.take(cpp.SubscribeInfoAdvertised)
     # Nobody in its network says that groups are dynamic, so nobody asks: we say it ourselves.
-    host: EdgeClientHost = cpp_relay.peer
+    host: UpstreamOwner = cpp_relay.peer
     asked = subscribe_data(TRACK, Parameters(new_group_request=3))
     for _ in range(2):
-        host.wanted(world.now, KEY, TRACK, asked)
+        host.edge_subscribed(world.now, KEY, TRACK, asked)
         world.settle()
     (second,) = cpp_relay.wire.take(cpp.SubscribeInfoAdvertised)
     assert second.info.sequence != first.info.sequence

@@ -12,7 +12,7 @@ from laps_sdk.peering.events import Refusal
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeSelf, Stamp, SubscribeInfo
 from laps_wire.peering.laps2.information import NO_DATA
-from testkit.interest_rig import subscribe_info, track
+from testkit.subscription_rig import subscribe_info, track
 
 ENTRY = subscribe_info(3, track("a/b"), NO_DATA)
 

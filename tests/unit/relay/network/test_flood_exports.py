@@ -45,7 +45,7 @@ def test_what_policy_lets_out() -> None:
     net.join(1, 3)
     net.publish(1)
     net.publish(2)
-    net.want(1)
+    net.subscribe(1)
     net.run()
     assert [row.source for row in net.relays[2].tables.announce_rows()] == [2, 1]
     assert [row.source for row in net.relays[2].tables.subscribe_rows()] == [1]
@@ -64,7 +64,7 @@ def test_an_export_to_a_session_that_is_not_there() -> None:
     net = square()
     relay = net.relays[1]
     net.publish(1)
-    net.want(1, OTHER)
+    net.subscribe(1, OTHER)
     (announce,) = relay.announces.live()
     (subscribe,) = relay.subscribes.live()
     assert not relay.exports.announce(99, announce)
@@ -96,7 +96,7 @@ def test_a_control_server_says_what_it_keeps_from_who_announced_it() -> None:
     net.publish(1)
     net.publish(2)  # who asks has announced it, too: it does not serve itself
     net.run(2)
-    net.want(2)
+    net.subscribe(2)
     net.run(3)
     server = net.relays[9]
     (subscribe,) = server.subscribes.live()

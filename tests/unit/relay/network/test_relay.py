@@ -10,8 +10,7 @@ from laps_relay.policy import OpenPolicy
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_sdk.peering.dialler import Contact
 from laps_sdk.peering.events import PeerUp, Refusal
-from laps_sdk.peering.foreign_peers import ForeignPeerWire
-from laps_sdk.peering.links import ForeignPeer, Link
+from laps_sdk.peering.links import ForeignPeer, ForeignPeerWire, Link
 from laps_sdk.peering.reports import Dialled, PeerFaulted, PeerGone
 from laps_sdk.upstream.interfaces import Answer
 from laps_wire.errors import ProtocolViolation
@@ -154,7 +153,7 @@ def test_namespaces_are_announced_found_and_withdrawn() -> None:
     net.relays[1].announce(net.now, AnnounceKind.NAMESPACE, namespace)
     net.run()
     assert net.clients[2].known == [TRACK, namespace]
-    net.want(2, OTHER)
+    net.subscribe(2, OTHER)
     net.run()
     assert net.answers(2)[-1] == (Answer.ACCEPTED, SubscribeCode.ACCEPTED)
     net.relays[1].withdraw(net.now, AnnounceKind.NAMESPACE, namespace)
@@ -167,13 +166,13 @@ def test_a_name_whose_hash_is_taken_is_refused_at_once(monkeypatch: pytest.Monke
     net.add(1)
     net.add(2, VIA)
     monkeypatch.setattr(type(HASHER), "full_name", lambda *_: 77)
-    net.want(1)
+    net.subscribe(1)
     net.answers(1)
-    net.want(1, OTHER)
+    net.subscribe(1, OTHER)
     assert net.answers(1) == [(Answer.REFUSED, SubscribeCode.HASH_COLLISION)]
     # A relay without clients has nobody to tell.
-    net.relays[2].want(net.now, TRACK)
-    net.relays[2].want(net.now, OTHER)
+    net.relays[2].subscribe(net.now, TRACK)
+    net.relays[2].subscribe(net.now, OTHER)
     assert net.clients[2].answers == []
 
 
@@ -185,19 +184,19 @@ def test_a_publisher_says_no_and_later_yes() -> None:
     net.publish(1)
     net.run()
     net.clients[1].answer = False
-    net.want(2)
+    net.subscribe(2)
     net.run()
     key, relay = key_of(TRACK), net.relays[1]
-    relay.pull_refused(net.now, key, SubscribeCode.PUBLISHER_REFUSED, "not now")
+    relay.publisher_refused(net.now, key, SubscribeCode.PUBLISHER_REFUSED, "not now")
     net.run()
     assert net.answers(2) == [(Answer.REFUSED, SubscribeCode.PUBLISHER_REFUSED)]
     assert relay.tables.sets() == []
-    net.want(2)
+    net.subscribe(2)
     net.run(2)
-    relay.pulled(net.now, key)
+    relay.publisher_accepted(net.now, key)
     net.run()
     assert net.answers(2) == [(Answer.ACCEPTED, SubscribeCode.ACCEPTED)]
-    relay.pull_ended(net.now, key, "over")
+    relay.publisher_ended(net.now, key, "over")
     net.run()
     assert net.answers(2) == [(Answer.ENDED, SubscribeCode.ENDED)]
 
@@ -265,7 +264,7 @@ def test_a_control_stream_that_is_lost_is_opened_again() -> None:
 
 def test_the_last_client_leaves() -> None:
     net = pair()
-    net.unwant(2)
+    net.unsubscribe(2)
     net.run(10)
     assert net.clients[1].released == [key_of(TRACK)]
     assert net.relays[1].tables.sets() == []
@@ -280,10 +279,10 @@ def test_a_connection_on_demand_ends_when_it_has_no_use() -> None:
     net.dial_for_ever(2, 9)
     net.publish(1)
     net.run()
-    net.want(2)
+    net.subscribe(2)
     net.run(2)
     assert [row.node for row in net.relays[1].tables.peers() if row.on_demand] == [2]
-    net.unwant(2)
+    net.unsubscribe(2)
     net.run(15)
     assert [row.node for row in net.relays[1].tables.peers()] == [9]
     net.relays[1].measured(net.now, 999, 5)
@@ -294,7 +293,7 @@ class NoTrack(OpenPolicy):
 
     __slots__ = ()
 
-    def want(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
+    def local_subscribe(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
         return Refusal("track", f"not at {local.node_id}") if name == TRACK else None
 
 

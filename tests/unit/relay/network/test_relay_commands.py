@@ -114,7 +114,7 @@ def test_a_contact_that_is_not_configured_any_more_is_left_without_a_loss(leaver
     net.dial_for_ever(3 - leaver, 3)
     net.publish(1)
     net.run()
-    net.want(2)
+    net.subscribe(2)
     net.run()
     assert net.way(1, 2) == (2,)
     stream = net.begin(1, b"begun, ")
@@ -148,7 +148,7 @@ def test_who_is_reached_no_other_way_is_left_when_the_time_is_over() -> None:
     net.dial_for_ever(1, 2)
     net.publish(1)
     net.run()
-    net.want(2)
+    net.subscribe(2)
     net.run()
     net.relays[1].set_contacts(net.now, [], seconds=3.0)
     net.relays[1].set_contacts(net.now, [], seconds=1.0)  # it is told once
@@ -249,7 +249,7 @@ def test_another_filter_is_as_if_it_had_always_been_there() -> None:
     net.publish(3, OTHER)
     net.publish(1)
     net.run()
-    net.want(3)
+    net.subscribe(3)
     net.run(2)
     assert net.clients[1].known == []
     assert net.answers(3) == [(Answer.REFUSED, SubscribeCode.POLICY)]
@@ -282,7 +282,7 @@ def test_a_filter_on_one_of_two_ways_ends_nothing() -> None:
         net.join(*ends)
     net.publish(1)
     net.run()
-    net.want(3)
+    net.subscribe(3)
     net.run()
     assert net.answers(3) == [(Answer.ACCEPTED, SubscribeCode.ACCEPTED)]
     for number in (2, 4):
@@ -316,7 +316,7 @@ def test_who_no_allowed_way_leads_to_is_told_at_once_and_when_one_does(reloaded:
     net.join(2, 3)
     net.publish(1)
     net.run()
-    net.want(3)
+    net.subscribe(3)
     net.run(0.5)
     if reloaded:
         assert net.answers(3) == [(Answer.ACCEPTED, SubscribeCode.ACCEPTED)]
@@ -348,7 +348,7 @@ def test_a_relay_on_the_way_with_other_rules_is_believed() -> None:
     net.join(2, 3)
     net.publish(1)
     net.run()
-    net.want(3)
+    net.subscribe(3)
     net.run()
     told = [code for _, code in net.answers(3)]
     assert told[-1] is SubscribeCode.POLICY
@@ -365,7 +365,7 @@ def test_who_can_be_dialled_instead_has_a_moment_for_that() -> None:
     net.join(2, 3)
     net.publish(1)
     net.run()
-    net.want(3)
+    net.subscribe(3)
     net.run(5)
     assert net.answers(3) == [(Answer.ACCEPTED, SubscribeCode.ACCEPTED)]
     net.cut_off.update((1, 3))
@@ -397,7 +397,7 @@ def test_a_policy_may_give_a_track_another_class() -> None:
         net.join(a, b)
     net.run()
     net.publish(1)
-    net.want(3)
+    net.subscribe(3)
     net.run()
     net.send(1, b"through 2")
     net.run()

@@ -32,7 +32,7 @@ def test_a_target_without_a_way_is_dialled_and_left_when_it_has_no_use() -> None
     net.run()
     assert net.way(1, 2) == ()
     net.publish(1)
-    net.want(2)
+    net.subscribe(2)
     net.run(2)
     assert net.answers(2)[-1] == ACCEPTED
     demand = [row for row in net.relays[1].tables.peers() if row.on_demand]
@@ -41,16 +41,16 @@ def test_a_target_without_a_way_is_dialled_and_left_when_it_has_no_use() -> None
     net.run()
     assert net.got(2) == [[b"object"]]
     assert net.relays[9].plane.counters().streams_in == 0
-    net.unwant(2)
+    net.unsubscribe(2)
     net.run(34)
     assert [row.node for row in net.relays[1].tables.peers() if row.on_demand] == [2]
     # Somebody needs it again before its time is over.
-    net.want(2)
+    net.subscribe(2)
     net.run(40)
     net.send(1, b"again")
     net.run()
     assert net.got(2) == [[b"again"]]
-    net.unwant(2)
+    net.unsubscribe(2)
     net.run(40)
     assert [row.node for row in net.relays[1].tables.peers()] == [9]
     assert [event.reason for event in net.told(1, PeerGone)] == ["not needed any more"]
@@ -64,7 +64,7 @@ def test_without_dynamic_peering_nobody_is_dialled() -> None:
     net.dial_for_ever(1, 9)
     net.dial_for_ever(2, 9)
     net.publish(1)
-    net.want(2)
+    net.subscribe(2)
     net.run(2)
     assert [row.node for row in net.relays[1].tables.peers()] == [9]
 
@@ -82,8 +82,8 @@ def test_losing_a_control_server_loses_nothing() -> None:
     names = [FullTrackName.parse(f"example-room--video{number}") for number in range(12)]
     for name in names:
         net.publish(1, name)
-        net.want(2, name)
-        net.want(3, name)
+        net.subscribe(2, name)
+        net.subscribe(3, name)
     net.run(3)
     # Each subscribe is at two servers, and at the Edge that publishes; nowhere else.
     held = [{row.key for row in net.relays[number].tables.subscribe_rows()} for number in servers]
@@ -100,7 +100,7 @@ def test_losing_a_control_server_loses_nothing() -> None:
     net.run()
     assert net.got(2, 3, 4) == [[b"object"] * 12, [b"object"] * 12, []]
     assert all(answer == ACCEPTED for answer in net.answers(2))
-    net.want(4, names[0])
+    net.subscribe(4, names[0])
     net.run(2)
     net.send(1, b"for a late one", names[0])
     net.run()
@@ -121,7 +121,7 @@ def test_an_edge_that_reaches_no_control_server_is_served_after_a_while() -> Non
     net.join(2, 5)
     net.publish(1)
     net.run(2)
-    net.want(2)
+    net.subscribe(2)
     assert net.relays[2].tables.announce_rows() == []
     net.run(60)
     assert net.answers(2)[-1] == ACCEPTED
@@ -145,7 +145,7 @@ def test_an_edge_that_drains_hears_from_control_servers_who_has_its_tracks(serve
     for name in (TRACK, OTHER):
         net.publish(1, name)
     for number, name in ((2, TRACK), (3, TRACK), (4, OTHER)):
-        net.want(number, name)
+        net.subscribe(number, name)
     net.run(3)
     relay = net.relays[2]
     assert {row.source for row in relay.tables.subscribe_rows()} == {2}
@@ -177,9 +177,9 @@ def test_a_control_server_that_is_back_keeps_its_session() -> None:
     relay = net.relays[2]
     known = dict(relay.servers.known)
     relay.servers.known.clear()
-    relay._settle(net.now)
+    relay.handle_timeout(net.now)
     relay.servers.known.update(known)
-    relay._settle(net.now)
+    relay.handle_timeout(net.now)
     net.run(60)
     assert [each.session for each in net.relays[2].tables.peers() if each.node == 9] == [
         row.session
@@ -192,6 +192,6 @@ def test_nobody_publishes_it() -> None:
     net.add(9, RelayType.CONTROL)
     net.dial_for_ever(1, 9)
     net.run()
-    net.want(1)
+    net.subscribe(1)
     net.run()
     assert net.answers(1) == [(Answer.REFUSED, SubscribeCode.NO_PUBLISHER)]

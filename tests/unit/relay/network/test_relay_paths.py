@@ -37,7 +37,7 @@ def test_the_track_of_an_edge_reaches_the_clients_of_another() -> None:
     net.publish(1)
     net.run()
     assert net.clients[2].known == [TRACK]
-    net.want(2)
+    net.subscribe(2)
     net.run()
     assert net.answers(2) == [ACCEPTED]
     net.send(1, b"object")
@@ -52,14 +52,14 @@ def test_a_via_carries_what_it_takes_no_part_in(reflect: bool) -> None:
     net = chain(reflect=reflect)
     net.publish(1)
     net.run()
-    net.want(3)
+    net.subscribe(3)
     net.run()
     assert net.answers(3) == [ACCEPTED]
     net.send(1, b"object")
     net.run()
     assert net.got(1, 3) == [[], [b"object"]]
     assert net.relays[2].plane.counters().streams_out == 1
-    net.unwant(3)
+    net.unsubscribe(3)
     net.relays[1].withdraw(net.now, AnnounceKind.TRACK, TRACK)
     net.run(120)
     assert net.at_rest() == []
@@ -102,7 +102,7 @@ def test_a_link_that_breaks_takes_everything_that_was_learned_over_it() -> None:
     net = ring()
     net.publish(5)
     net.run()
-    net.want(2)
+    net.subscribe(2)
     net.run()
     net.send(5, b"before")
     net.run()
@@ -119,7 +119,7 @@ def test_a_link_that_breaks_takes_everything_that_was_learned_over_it() -> None:
     net.run()
     assert net.got(2) == [[b"before", b"after"]]
     assert [event.reason for event in net.told(5, PeerGone)] == ["cut"]
-    net.unwant(2)
+    net.unsubscribe(2)
     net.run(10)
     assert [net.relays[number].tables.sets() for number in net.relays] == [[]] * 5
     net.cut(4, net.session(4, 5))
@@ -136,7 +136,7 @@ def test_a_relay_that_restarts_is_another_one() -> None:
     net = chain()
     net.publish(1)
     net.run()
-    net.want(3)
+    net.subscribe(3)
     net.run()
     assert net.answers(3) == [ACCEPTED]
     net.restart(1)
@@ -162,7 +162,7 @@ def test_two_edges_publish_the_same_track() -> None:
     net.add(4)
     net.join(4, 2)
     net.run()
-    net.want(4)
+    net.subscribe(4)
     net.run()
     assert net.answers(4)[0] == ACCEPTED
     net.send(1, b"one context")
@@ -186,11 +186,11 @@ def test_who_joins_gets_a_track_from_the_next_stream_on() -> None:
     net.join(2, 4)
     net.publish(1)
     net.run()
-    net.want(3)
+    net.subscribe(3)
     net.run()
     long = net.begin(1, b"first, ")
     net.run()
-    net.want(4)
+    net.subscribe(4)
     net.run()
     assert net.answers(4) == [ACCEPTED]
     long.write(b"second", fin=False)
@@ -211,12 +211,12 @@ def test_a_stream_that_stays_open_is_to_go_on_for_who_joins() -> None:
     net.join(2, 4)
     net.publish(1)
     net.run()
-    net.want(3)
+    net.subscribe(3)
     net.run()
     long = net.begin(1, b"first")
     net.run()
     renewed = net.clients[1].renewed
-    net.want(4)
+    net.subscribe(4)
     net.run()
     assert renewed == [key_of(TRACK)]
     long.write(b"", fin=True)
@@ -230,17 +230,17 @@ def test_who_comes_back_gets_the_rest_of_what_is_still_sent() -> None:
     net = chain()
     net.publish(1)
     net.run()
-    net.want(3)
+    net.subscribe(3)
     net.run()
     net.begin(1, b"long")
     net.run()
-    net.unwant(3)
+    net.unsubscribe(3)
     net.run()
     assert net.clients[1].renewed == []
-    net.want(3)
+    net.subscribe(3)
     net.run()
     assert net.clients[1].renewed == [key_of(TRACK)]
-    net.want(3)
+    net.subscribe(3)
     net.run()
     assert len(net.clients[1].renewed) == 1
 
@@ -260,14 +260,14 @@ def test_a_transit_relay_does_not_split_a_set_over_parallel_connections() -> Non
     names = [FullTrackName.parse(f"example-room--v{number}") for number in range(16)]
     for name in names:
         net.publish(1, name)
-        net.want(4, name)
+        net.subscribe(4, name)
     net.run(2)
     rows = net.relays[2].tables.peers()
     net.cut(2, next(row.session for row in rows if row.node == 3 and not row.control))
     net.run(40)  # it was dialled again
     assert len([row for row in net.relays[2].tables.peers() if row.node == 3]) == 4
     for name in names:
-        net.want(5, name)
+        net.subscribe(5, name)
     net.run(2)
     for name in names:
         net.send(1, b"object", name)
@@ -286,7 +286,7 @@ def test_a_parallel_connection_that_dies_gives_its_tracks_to_the_others() -> Non
     names = [FullTrackName.parse(f"example-room--video{number}") for number in range(16)]
     for name in names:
         net.publish(1, name)
-        net.want(2, name)
+        net.subscribe(2, name)
     net.run()
     used = {row.session for row in net.relays[1].tables.sets()}
     assert len(used) == 4
@@ -318,7 +318,7 @@ def test_a_stream_spans_the_drain_of_a_via() -> None:
         net.join(via, 4)
     net.run()
     net.publish(1)
-    net.want(4)
+    net.subscribe(4)
     net.run()
     assert net.way(1, 4) == (2, 4)
     long = net.begin(1, b"begun, ")
@@ -346,7 +346,7 @@ def test_a_stream_spans_the_drain_of_a_via() -> None:
 def test_a_stream_spans_the_coming_of_a_better_link() -> None:
     net = chain()
     net.publish(1)
-    net.want(3)
+    net.subscribe(3)
     net.run()
     long = net.begin(1, b"by the Via, ")
     net.run(0.1)
@@ -368,15 +368,15 @@ def test_data_that_is_faster_than_its_set_is_held() -> None:
     net.join(1, 2)
     net.run()
     net.publish(1)
-    net.want(2)
+    net.subscribe(2)
     net.run(0.0)
     while not net.clients[1].feeds:
         net.run(0.001)
     # The set is made at the origin, and the control stream is slow.
     first = net.ends[2, net.session(2, 1)].other
-    waiting = [item for item in net._heap if item[2] is first and item[3] == "control"]
+    waiting = [item for item in net.in_flight if item[2] is first and item[3] == "control"]
     for item in waiting:
-        net._heap.remove(item)
+        net.in_flight.remove(item)
     net.send(1, b"early")
     net.run(0.1)
     assert net.got(2) == [[]]
@@ -394,18 +394,18 @@ def test_data_that_is_faster_than_its_set_is_held() -> None:
 def test_an_unsubscribe_waits_and_is_cancelled_by_a_new_want() -> None:
     net = chain()
     net.publish(1)
-    net.want(3)
+    net.subscribe(3)
     net.run()
-    net.unwant(3)
+    net.unsubscribe(3)
     net.run(4)
     assert [row.source for row in net.relays[1].tables.subscribe_rows()] == [3]
-    net.want(3)
+    net.subscribe(3)
     net.run(10)
     net.send(1, b"still there")
     net.run()
     assert net.got(3) == [[b"still there"]]
     assert net.clients[1].released == []
-    net.unwant(3)
+    net.unsubscribe(3)
     net.run(4.5)
     assert net.clients[1].released == []
     net.run(1)
@@ -419,11 +419,11 @@ def test_an_unsubscribe_waits_and_is_cancelled_by_a_new_want() -> None:
 def test_a_publisher_ends_a_track_and_comes_back() -> None:
     net = chain()
     net.publish(1)
-    net.want(3)
+    net.subscribe(3)
     net.run()
     stream = net.begin(1, b"the last ")
     net.run(0.1)
-    net.relays[1].pull_ended(net.now, key_of(TRACK), "it is over")
+    net.relays[1].publisher_ended(net.now, key_of(TRACK), "it is over")
     net.clients[1].feeds.clear()
     net.run(0.5)
     assert net.answers(3)[1:] == [ACCEPTED, (Answer.ENDED, SubscribeCode.ENDED)]
@@ -432,7 +432,7 @@ def test_a_publisher_ends_a_track_and_comes_back() -> None:
     assert net.got(3) == [[b"the last words"]]
     for number in (1, 2, 3):
         assert (net.relays[number].tables.sets(), net.relays[number].tables.fib()) == ([], [])
-    net.want(3)
+    net.subscribe(3)
     net.run()
     net.send(1, b"more")
     net.run()
@@ -494,7 +494,7 @@ def test_a_link_that_is_not_configured_any_more_carries_what_has_begun_to_its_en
     net.dial_for_ever(2, 3)
     net.publish(1)
     net.run()
-    net.want(2)
+    net.subscribe(2)
     net.run()
     relay, old = net.relays[1], net.session(1, 2)
     long = net.begin(1, b"begun, ")

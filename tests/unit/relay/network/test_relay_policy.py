@@ -47,7 +47,7 @@ class Closed(OpenPolicy):
 def test_a_policy_that_is_loaded_cuts_what_it_forbids() -> None:
     net = chain()
     net.publish(1)
-    net.want(3)
+    net.subscribe(3)
     net.run()
     net.answers(3)
     stream = net.begin(1, b"never ")
@@ -77,7 +77,7 @@ def test_a_policy_cuts_the_streams_of_one_of_several() -> None:
     net.run()
     net.publish(1)
     for number in (3, 4, 5):
-        net.want(number)
+        net.subscribe(number)
     net.run()
     stream = net.begin(1, b"begun ")
     net.run(0.1)
@@ -128,7 +128,7 @@ def test_what_is_kept_from_all_who_could_serve_it_is_answered(where: int) -> Non
     policy = Secretive(1 if where == 2 else None)
     net.relays[where].set_policy(net.now, policy)
     net.run()
-    net.want(3)
+    net.subscribe(3)
     net.run(1.2)
     assert net.answers(3) == [NOT_OUT]
     assert net.clients[3].reasons[-1] == "not out of here"
@@ -141,7 +141,7 @@ def test_what_is_kept_from_all_who_could_serve_it_is_answered(where: int) -> Non
     net.relays[where].set_policy(net.now, policy)
     net.run(2)
     assert net.answers(3) == [(Answer.ENDED, SubscribeCode.POLICY)]
-    net.unwant(3)
+    net.unsubscribe(3)
     net.run(60)
     assert len(net.relays[where].export_denied) == 0
 
@@ -149,14 +149,14 @@ def test_what_is_kept_from_all_who_could_serve_it_is_answered(where: int) -> Non
 def test_what_is_kept_back_is_answered_when_somebody_announces_it() -> None:
     net = guarded(announced=False)
     net.relays[2].set_policy(net.now, Secretive())
-    net.want(3)
+    net.subscribe(3)
     net.run()
     assert net.answers(3) == [(Answer.REFUSED, SubscribeCode.NO_PUBLISHER)]
     net.publish(1)
     net.run(1.2)
     assert [event.source for event in net.told(2, SubscribeRefused)] == [3]
     # Who asks again is answered again.
-    net.want(3)
+    net.subscribe(3)
     net.run(2.2)
     assert net.answers(3)[-1] == NOT_OUT
 
@@ -166,7 +166,7 @@ def test_it_is_answered_when_the_last_way_around_is_gone() -> None:
     net.join(4, 1)
     net.relays[2].set_policy(net.now, Secretive(1))
     net.run()
-    net.want(3)
+    net.subscribe(3)
     net.run(3)
     assert net.answers(3) == [SERVED]
     net.cut(4, net.session(4, 1))
@@ -189,8 +189,8 @@ def test_a_control_server_answers_what_it_keeps_from_all_who_announced_it() -> N
     for number in servers:
         net.relays[number].set_policy(net.now, Secretive(1))
     net.run()
-    net.want(3)
-    net.want(4)
+    net.subscribe(3)
+    net.subscribe(4)
     net.run(3)
     assert (net.answers(3), net.answers(4)) == ([NOT_OUT], [SERVED])
     assert net.clients[3].reasons[-1] == "not out of here"
@@ -203,8 +203,8 @@ def test_a_control_server_answers_what_it_keeps_from_all_who_announced_it() -> N
     assert net.answers(3)[-1:] == [SERVED]
     for number in servers:
         net.relays[number].set_policy(net.now, OpenPolicy())
-    net.unwant(3)
-    net.unwant(4)
+    net.unsubscribe(3)
+    net.unsubscribe(4)
     net.run(60)
     assert [len(net.relays[number].export_denied) for number in servers] == [0, 0]
 
@@ -242,7 +242,7 @@ class NotAway(OpenPolicy):
 def test_policy_goes_by_what_a_node_says_now(at: str, where: int, who: int) -> None:
     net = guarded()
     net.relays[where].set_policy(net.now, NotAway(at))
-    net.want(3)
+    net.subscribe(3)
     net.run(2)
     assert net.answers(3)[-1] == SERVED
     net.relays[who].set_own_label(net.now, "away", "yes")
@@ -280,7 +280,7 @@ def test_a_relay_that_policy_cuts_off_asks_whether_it_is_still_served() -> None:
     net.join(2, 3)
     net.run()
     net.publish(1)
-    net.want(3)
+    net.subscribe(3)
     net.run()
     assert net.answers(3)[-1] == (Answer.ACCEPTED, SubscribeCode.ACCEPTED)
     identity = NodeId(3), key_of(TRACK)
@@ -318,7 +318,7 @@ def test_a_relay_that_policy_keeps_a_node_from_hears_again_what_that_said() -> N
         net.join(*pair)
     net.run()
     net.publish(1)
-    net.want(4)
+    net.subscribe(4)
     net.run()
     net.answers(4)
     identity = NodeId(4), key_of(TRACK)

@@ -102,7 +102,7 @@ def test_a_filter_on_the_way_tells_the_subscriber_and_why() -> None:
     net = chain(Filters(3))
     net.publish(1)
     net.run()
-    net.want(3)
+    net.subscribe(3)
     # Another way may lead past the filter: that is waited for a moment.
     net.run(1.2)
     ((_, answer, code, reason),) = net.clients[3].answers
@@ -148,9 +148,9 @@ def test_withdrawals_follow_the_same_ways() -> None:
     net = chain()
     net.publish(1)
     net.run()
-    net.want(3)
+    net.subscribe(3)
     net.run()
-    net.unwant(3)
+    net.unsubscribe(3)
     net.relays[1].withdraw(net.now, next(net.relays[1].announces.live()).kind, TRACK)
     net.run(7)
     for number in (1, 2, 3):
@@ -164,7 +164,7 @@ def test_withdrawals_follow_the_same_ways() -> None:
 def test_what_a_peer_asks_for_is_told_again() -> None:
     net = chain()
     net.publish(1)
-    net.want(3)
+    net.subscribe(3)
     net.run()
     # Node 3 is not told again by itself; after a synchronisation it is known.
     net.say(2, 1, NodeWithdraw((NodeId(3),)))
@@ -179,7 +179,7 @@ def test_what_a_peer_asks_for_is_told_again() -> None:
 def test_nobody_is_told_everything_as_often_as_he_likes() -> None:
     net = chain()
     net.publish(1)
-    net.want(3)
+    net.subscribe(3)
     net.run(5)
     begun: list[float] = []
     sync_ended = Nib.sync_ended
@@ -201,7 +201,7 @@ def test_nobody_is_told_everything_as_often_as_he_likes() -> None:
 def test_a_control_stream_that_moves_is_followed_by_a_synchronisation() -> None:
     net = chain()
     net.publish(1)
-    net.want(3)
+    net.subscribe(3)
     net.run()
     tables = [
         (
@@ -240,13 +240,13 @@ def test_an_answer_that_is_lost_with_its_stream_is_sent_again(o_relay: int) -> N
     net.publish(o_relay)
     net.run()
     net.clients[o_relay].answer = False
-    net.want(s_relay)
+    net.subscribe(s_relay)
     net.run(0.1)
     table = net.relays[s_relay].subscribes
     (asked,) = [entry.stamp for entry in table.live()]
-    net.relays[o_relay].pulled(net.now, key_of(TRACK))
+    net.relays[o_relay].publisher_accepted(net.now, key_of(TRACK))
     # It leaves on the old stream, and does not arrive. Relay 1 dialled: it opens the next one.
-    net._transmit()
+    net.transmit()
     net.lose()
     session = net.session(1, 2)
     net.relays[1].control_reset(net.now, session, 0)
@@ -274,7 +274,7 @@ def forgetful() -> RelayNet:
     net.join(2, 3)
     net.publish(1)
     net.run()
-    net.want(3)
+    net.subscribe(3)
     net.run(100)
     assert (net.relays[2].tables.announce_rows(), net.relays[2].tables.subscribe_rows()) == ([], [])
     assert net.answers(3) == [(Answer.ACCEPTED, SubscribeCode.ACCEPTED)]
@@ -287,7 +287,7 @@ def test_a_newcomer_at_a_via_that_keeps_nothing_hears_what_others_have() -> None
     net.join(4, 2)
     net.run()
     assert net.clients[4].known == [TRACK]
-    net.want(4)
+    net.subscribe(4)
     net.run()
     net.send(1, b"object")
     net.run()
@@ -347,11 +347,11 @@ def test_an_answer_passes_a_control_server() -> None:
     net.publish(1)
     net.run()
     net.clients[1].answer = False
-    net.want(2)
+    net.subscribe(2)
     net.run()
     assert net.answers(2) == []
     key = key_of(TRACK)
-    net.relays[1].pull_refused(net.now, key, SubscribeCode.PUBLISHER_REFUSED, "not now")
+    net.relays[1].publisher_refused(net.now, key, SubscribeCode.PUBLISHER_REFUSED, "not now")
     net.run()
     assert net.answers(2) == [(Answer.REFUSED, SubscribeCode.PUBLISHER_REFUSED)]
 
@@ -370,7 +370,7 @@ def test_an_answer_does_not_go_round() -> None:
         net = chain()
         net.publish(1)
         net.run()
-        net.want(3)
+        net.subscribe(3)
         net.run(0.2)
         (answer,) = passed
         for _ in range(3):
@@ -399,7 +399,7 @@ def watched() -> RelayNet:
     net.join(3, 1)
     net.run()
     net.publish(1)
-    net.want(3)
+    net.subscribe(3)
     net.run()
     for number in net.relays:
         net.events[number].clear()
@@ -524,7 +524,7 @@ def test_who_tells_such_paths_again_and_again_is_left() -> None:
     assert [fault.reason for fault in net.told(1, PeerFaulted)] == [
         "again and again: the path ends with 0.0:0.7, not with who sent it"
     ]
-    assert not net.relays[1]._violations._times
+    assert len(net.relays[1].violations) == 0
 
 
 def test_who_passes_on_the_lie_of_another_stays() -> None:
@@ -710,7 +710,7 @@ def test_data_that_is_faster_than_the_handshake_waits() -> None:
     net.add(1)
     net.add(2)
     net.publish(1)
-    net.want(2)
+    net.subscribe(2)
     session, other = net.join(1, 2)
     head = encode_data_header(EARLY)
     relay = net.relays[2]
@@ -776,7 +776,7 @@ def test_a_peer_that_drains_is_left_by_everything_that_can() -> None:
     net.join(3, 2)
     net.publish(1)
     net.run()
-    net.want(2)
+    net.subscribe(2)
     net.run()
     net.relays[3].drain(net.now, 5.0, "an update", ("relay-9:33434",))
     net.run(0.5)

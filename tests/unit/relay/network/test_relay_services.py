@@ -36,13 +36,13 @@ def test_something_else_of_a_track_reaches_the_publisher_in_the_same_feed() -> N
     net = square()
     net.publish(1)
     net.run()
-    net.want(4)
+    net.subscribe(4)
     net.run()
     feed = net.feed(1)
     pulls: list[tuple[SubscribeData, bool]] = []
     clients = net.clients[1]
 
-    def pull(
+    def serve_track(
         self: Clients, now: float, key: int, name: FullTrackName, data: SubscribeData, to: Feed
     ) -> None:
         pulls.append((data, to is feed))
@@ -51,8 +51,8 @@ def test_something_else_of_a_track_reaches_the_publisher_in_the_same_feed() -> N
     data = SubscribeData(Draft.D18, encode_subscribe_body(message, Draft.D18))
     stream = net.begin(1, b"one ")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(clients), "pull", pull)
-        net.relays[4].want(net.now, TRACK, data)
+        patch.setattr(type(clients), "serve_track", serve_track)
+        net.relays[4].subscribe(net.now, TRACK, data)
         net.run()
     assert pulls == [(data, True)]
     stream.write(b"stream", fin=True)
@@ -64,12 +64,12 @@ def test_a_publisher_that_comes_back_has_another_feed_and_nothing_is_left_of_the
     net = square()
     net.publish(1)
     net.run()
-    net.want(4)
+    net.subscribe(4)
     net.run()
     relay, first = net.relays[1], net.feed(1)
     # It ends, and is asked for again before anything else happens.
-    relay.interests.pull_ended(net.now, key_of(TRACK), "a pause")
-    relay.interests.set_policy(net.now, relay.policy)
+    relay.subscriptions.publisher_ended(net.now, key_of(TRACK), "a pause")
+    relay.subscriptions.set_policy(net.now, relay.policy)
     net.run()
     second = cast("PlaneFeed", net.feed(1))
     assert second is not first
@@ -77,7 +77,7 @@ def test_a_publisher_that_comes_back_has_another_feed_and_nothing_is_left_of_the
     net.send(1, b"object")
     net.run()
     assert net.got(4) == [[b"object"]]
-    net.unwant(4)
+    net.unsubscribe(4)
     net.run(10)
     relay.withdraw(net.now, AnnounceKind.TRACK, TRACK)
     net.run()
@@ -102,14 +102,14 @@ def test_without_clients_nothing_is_answered_and_nothing_breaks() -> None:
     net = square()
     via = net.relays[2]
     via.announce(net.now, AnnounceKind.TRACK, TRACK)
-    via.want(net.now, OTHER)
+    via.subscribe(net.now, OTHER)
     net.publish(1, OTHER)
-    net.want(4)
+    net.subscribe(4)
     net.run(2)
     assert {row.source for row in net.relays[4].tables.announce_rows()} == {A, B}
     assert [row.key for row in via.tables.sets() if not row.incoming] == [key_of(TRACK)]
-    via.unwant(net.now, OTHER)
-    net.unwant(4)
+    via.unsubscribe(net.now, OTHER)
+    net.unsubscribe(4)
     net.relays[1].withdraw(net.now, AnnounceKind.TRACK, OTHER)
     net.run(10)
     assert via.tables.sets() == []
@@ -121,14 +121,14 @@ class Narrow(OpenPolicy):
 
     __slots__ = ()
 
-    def want(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
+    def local_subscribe(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
         return Refusal("tracks", "not here") if name == OTHER else None
 
 
 def test_what_our_own_policy_denies_to_our_clients_is_logged() -> None:
     net = RelayNet()
     net.add(1, policy=Narrow())
-    net.want(1, OTHER)
+    net.subscribe(1, OTHER)
     net.run(0.1)
     (event,) = net.told(1, SubscribeRefused)
     assert (event.source, event.reason) == (A, "not here")

@@ -8,13 +8,14 @@ import pytest
 
 from laps_relay.network.events import SetGone
 from laps_relay.network.nodes.light_time import ESTIMATED
+from laps_relay.network.nodes.path_finder import LinkState
 from laps_relay.network.nodes.probing import Prober
+from laps_relay.network.steering.steering import Steering
 from laps_relay.policy import OpenPolicy
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_sdk.peering.dialler import Contact
 from laps_sdk.peering.events import NOT_NOW, PeerUp, Refusal
-from laps_sdk.peering.foreign_peers import ForeignPeerWire
-from laps_sdk.peering.links import ForeignPeer, Link
+from laps_sdk.peering.links import ForeignPeer, ForeignPeerWire, Link
 from laps_sdk.peering.reports import NodeSuspected, PeerAdded, PeerFaulted, PeerGone, PeerTurnedDown
 from laps_wire.errors import ProtocolViolation
 from laps_wire.nodeid import NodeId
@@ -66,7 +67,7 @@ def test_two_relays_that_dial_each_other_have_one_control_session() -> None:
     assert end.other.session == controls[1][0]
     net.publish(1)
     net.run()
-    net.want(2)
+    net.subscribe(2)
     net.run()
     net.send(1, b"object")
     net.run()
@@ -79,7 +80,7 @@ def test_the_end_of_the_control_session_leaves_the_data_sessions_a_way_to_the_pe
     net.run()
     rows = {row.control: row.session for row in net.relays[1].tables.peers()}
     net.publish(1)
-    net.want(2)
+    net.subscribe(2)
     net.run()
     net.cut_off.add(2)
     net.cut(1, rows[True])
@@ -106,7 +107,7 @@ def test_the_sets_of_a_session_end_with_it() -> None:
     session, _ = net.join(1, 2)
     net.publish(1)
     net.run()
-    net.want(2)
+    net.subscribe(2)
     net.run()
     net.cut(1, session)
     net.run(0.1)
@@ -171,7 +172,7 @@ def test_data_waits_for_a_set_whose_message_is_sent_again_and_again(late: float)
     net.publish(1)
     net.run()
     net.slow = late
-    net.want(2)
+    net.subscribe(2)
     net.run(0.1)
     net.send(1, b"first")
     net.send(1, b"large" * 300_000)
@@ -290,9 +291,11 @@ def test_what_others_said_of_a_node_is_worth_less_than_its_key() -> None:
     assert net.way(1, 3) == (3,)
 
 
-def test_stubs_are_for_guests() -> None:
-    net = pair(right=RelayType.STUB)
-    net.join(2, 1)
+def test_a_relay_that_takes_no_foreign_peers_refuses_a_stub() -> None:
+    net = RelayNet()
+    net.add(1)
+    net.add(0, RelayType.STUB)
+    net.join(0, 1)
     net.run()
     assert [event.code for event in net.told(1, PeerGone)] == [CloseCode.MODE_REFUSED]
 
@@ -367,7 +370,7 @@ def test_a_control_server_comes_and_goes() -> None:
     net.join(1, 2)
     net.publish(1)
     net.run()
-    net.want(2)
+    net.subscribe(2)
     net.run()
     assert [row.source for row in net.relays[1].tables.subscribe_rows()] == [2]
     net.dial_for_ever(1, 9)
@@ -390,20 +393,31 @@ def test_a_control_server_comes_and_goes() -> None:
 # What connects us
 
 
-def test_the_best_of_several_connections_counts() -> None:
+def test_the_best_of_several_connections_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     net = pair()
+    states: list[LinkState | None] = []
+    links = Steering.links
+
+    def watch(self: Steering, node: NodeId, state: LinkState | None) -> None:
+        if self is net.relays[1].steering:
+            states.append(state)
+        links(self, node, state)
+
+    monkeypatch.setattr(Steering, "links", watch)
     net.relays[1].set_contacts(net.now, [Contact(address="relay-2:33434", parallel=2)])
     net.run()
     first, second = (row.session for row in net.relays[1].tables.peers())
     net.relays[1].measured(net.now, first, 90_000, 0.2, congested=True)
     net.relays[1].measured(net.now, second, 80_000, 0.1)
-    state = net.relays[1].steering._links[NodeId(2)]
+    assert (state := states[-1]) is not None
     assert (state.srtt_us, state.loss, state.congested) == (80_000, 0.1, False)
     net.relays[1].measured(net.now, second, 80_000, 0.1, congested=True)
-    assert net.relays[1].steering._links[NodeId(2)].congested
+    assert (state := states[-1]) is not None
+    assert state.congested
     net.relays[1].links.by_session[first].sends = False
     net.relays[1].measured(net.now, first, 90_000)
-    assert net.relays[1].steering._links[NodeId(2)].congested, "no data goes over the first one"
+    assert (state := states[-1]) is not None
+    assert state.congested, "no data goes over the first one"
     net.run(2)
     assert [each.rtt_us for each in net.relays[1].info.node.reachable] == [80_000]
     net.relays[1].measured(net.now, 999, 5)
@@ -501,7 +515,7 @@ def test_a_peer_is_not_avoided_any_more_when_the_connection_that_was_to_end_has_
     net.dial_for_ever(3, 1, 2)
     net.publish(1)
     net.run()
-    net.want(2)
+    net.subscribe(2)
     net.run()
     relay = net.relays[1]
     control, data = relay.links.of(NodeId(2))

@@ -8,7 +8,7 @@ import pytest
 
 from laps_relay.network.nodes.selection import ORDERS
 from laps_relay.network.settings import NO_PLAN, Plan
-from laps_relay.network.steering.dial_wishes import WishBook
+from laps_relay.network.steering.peering_demand import PeeringDemand
 from laps_relay.policy import OPEN_POLICY, OpenPolicy
 from laps_sdk.peering.events import Refusal
 from laps_sdk.peering.reports import Dialled
@@ -50,7 +50,7 @@ def crowded(*, dynamic_peering: bool = True) -> RelayNet:
     net.run(2)
     net.publish(1)
     for number in (2, 3, 4):
-        net.want(number)
+        net.subscribe(number)
     net.run(1)
     assert hops_of(net) == [2, 3, 4]
     net.run(4)
@@ -106,7 +106,7 @@ def test_a_via_that_was_dialled_on_demand_is_used_and_kept() -> None:
     net.told(1, Dialled)
     net.publish(1)
     for number in (2, 3, 4):
-        net.want(number)
+        net.subscribe(number)
     net.run(3)
     assert hops_of(net) == [5]
     net.run(100)
@@ -119,7 +119,7 @@ def test_a_via_that_was_dialled_on_demand_is_used_and_kept() -> None:
 
 def test_an_origin_that_becomes_overloaded_asks_for_a_via() -> None:
     net = crowded()
-    net.unwant(4)
+    net.unsubscribe(4)
     net.run(10)
     assert hops_of(net) == [2, 3]
     net.relays[1].set_load(net.now, Load(LoadClass.OVERLOADED, 990))
@@ -151,7 +151,7 @@ def test_transit_by_another_way_than_the_best_leaves_who_drains() -> None:
     net.run(2)
     assert net.way(2, 6) == (3, 6)
     net.publish(1)
-    net.want(6)
+    net.subscribe(6)
     net.run(2)
     assert hops_of(net, 2) == [4]
     before = net.begin(1, b"be")
@@ -171,18 +171,18 @@ def test_transit_by_another_way_than_the_best_leaves_who_drains() -> None:
 def test_wishes_are_looked_for_only_when_something_has_changed() -> None:
     net = crowded()
     steering = net.relays[1].steering
-    assert not steering.wishes_due(net.now)
+    assert not steering.demand_due(net.now)
     net.publish(2, FullTrackName.parse("example-room--other"))
     net.run()
     asked: list[float] = []
-    look = WishBook.nodes
+    look = PeeringDemand.nodes
 
-    def counted(book: WishBook, now: float) -> list[NodeId]:
+    def counted(book: PeeringDemand, now: float) -> list[NodeId]:
         asked.append(now)
         return look(book, now)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(WishBook, "nodes", counted)
+        patch.setattr(PeeringDemand, "nodes", counted)
         net.publish(2, FullTrackName.parse("example-room--another"))
         net.run()
         assert asked == []
@@ -206,7 +206,7 @@ def test_another_order_of_ways() -> None:
     net.run(5)
     assert (net.way(1, 3), net.way(3, 1)) == ((2, 3), (2, 1))
     net.publish(1)
-    net.want(3)
+    net.subscribe(3)
     net.run(3)
     net.send(1, b"object")
     net.run(0.1)

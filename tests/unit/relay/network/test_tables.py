@@ -24,7 +24,7 @@ def test_the_tables_of_an_origin() -> None:
     net.join(1, 2)
     net.run()
     net.publish(1)
-    net.want(2)
+    net.subscribe(2)
     net.run()
     net.send(1, b"object")
     net.run()
@@ -37,7 +37,7 @@ def test_the_tables_of_an_origin() -> None:
     assert [(row.targets, row.incoming) for row in relay.tables.sets()] == [((NodeId(2),), False)]
     assert [(row.streams, row.key) for row in relay.tables.fib()] == [(1, key_of(TRACK))]
     assert relay.plane.counters().streams_out == 1
-    assert relay.interests.counters() == (0, 1, 0, 0, 0)
+    assert relay.subscriptions.counters() == (0, 1, 0, 0, 0)
     assert relay.tables.sizes() == (2, 1, 1, 0, 1, 1)
     assert net.relays[2].tables.sizes() == (2, 1, 1, 1, 0, 1)
     assert relay.tables.subscribe_rows_of(key_of(TRACK)) == relay.tables.subscribe_rows(slice(0, 1))
@@ -54,7 +54,7 @@ def test_what_goes_through_a_relay_is_in_transit_until_it_is_sent() -> None:
     origin, between, end = (net.relays[number] for number in (1, 2, 3))
     before = between.in_transit
     net.publish(1)
-    net.want(3)
+    net.subscribe(3)
     net.run()
     assert (before, between.in_transit) == (False, True)
     assert not origin.in_transit  # its own clients' is not
@@ -74,7 +74,7 @@ def test_traffic_is_the_same_at_both_ends() -> None:
         relay.plane.count_traffic()
         relay.plane.time_objects(Samples(0, lambda _: 0))
     net.publish(1)
-    net.want(2)
+    net.subscribe(2)
     net.run()
     net.send(1, b"object")
     net.run()
@@ -98,7 +98,7 @@ def chain() -> RelayNet:
     net.run()
     net.publish(1)
     net.run()
-    net.want(3)
+    net.subscribe(3)
     net.run()
     return net
 
@@ -133,7 +133,7 @@ def test_announces_and_subscribes() -> None:
     (announce,) = announce_rows(relay.announces)
     assert (announce.source, announce.kind, announce.name) == (A, "track", TRACK)
     assert (announce.key, announce.session) == (key_of(TRACK), None)
-    (subscribe,) = subscribe_rows(relay.subscribes, relay.interests)
+    (subscribe,) = subscribe_rows(relay.subscribes, relay.subscriptions)
     assert (subscribe.source, subscribe.name) == (C, TRACK)
     assert subscribe.session == net.session(1, 2)
     # A Via does not know names.
@@ -148,7 +148,7 @@ def test_some_rows_of_a_table() -> None:
     assert node_rows(relay.own.info, relay.nib, slice(1, 2)) == everything[1:2]
     assert len(announce_rows(relay.announces, slice(0, 1))) == 1
     assert announce_rows(relay.announces, slice(1, 9)) == []
-    every = (relay.subscribes, relay.interests)
+    every = (relay.subscribes, relay.subscriptions)
     assert subscribe_rows(*every, slice(0, 9)) == subscribe_rows(*every)
     assert subscribe_rows_of(*every, key_of(TRACK)) == subscribe_rows(*every)
     assert subscribe_rows_of(*every, 1) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from laps_relay.network.bridge import NetworkBridge
 from laps_relay.peer_forwarding.feed import PlaneFeed
 from laps_relay.peer_forwarding.forwarding import (
     LOCAL,
@@ -12,7 +13,6 @@ from laps_relay.peer_forwarding.forwarding import (
 )
 from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_sdk.upstream.interfaces import DataSink, Feed
-from laps_sdk.upstream.network import NetworkBridge
 
 # For the type checker: these lines fail if one side of the border moves alone.
 FEED: type[Feed] = PlaneFeed

@@ -405,14 +405,14 @@ class PeerPlaneModel(RuleBasedStateMachine):
             items = [item for _, item, _ in self.holders[session].items]
             self.plane.discard(self.now, session, items)
         assert self.plane.counters().held_bytes == 0
-        for known in self.plane._sessions.values():
-            assert (known.streams, known.branches, known.held) == ({}, {}, {})
+        sizes = self.plane.sizes()
+        assert (sizes.incoming, sizes.outgoing) == (0, 0)
         for ingress in tuple(self.fib):
             self.plane.remove(self.now, ingress)
         for peer in self.peers.values():
             peer.slow = False
         self.time_passes(10.0)
-        assert all(not known.targets for known in self.plane._sessions.values())
+        assert self.plane.sizes().targets == 0
         assert self.plane.poll_timeout() is None
 
     # The model

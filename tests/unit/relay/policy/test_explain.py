@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laps_relay.network.subscriptions.discovery import Discovery
-from laps_relay.network.subscriptions.wants import Wants
+from laps_relay.network.subscriptions.subscriber_role import SubscriberRole
 from laps_relay.policy.facts import Region
 from laps_relay.policy.patterns import NodePattern
 from laps_relay.policy.rule_policy import RulePolicy, explain
@@ -15,8 +15,8 @@ from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName, Namespace
 from laps_wire.peering.laps2 import AnnounceKind, SubscribeInfo
 from laps_wire.peering.laps2.information import NO_DATA
-from testkit.interest_rig import HASHER, IDENTITY, SETTINGS, Rig, announce_info
-from testkit.ways import describe
+from testkit.paths import describe
+from testkit.subscription_rig import HASHER, IDENTITY, SETTINGS, Rig, announce_info
 
 A, B, C = describe("1:1"), describe("1:2"), describe("1:3")
 TRACK = FullTrackName(Namespace.of(b"x"), b"t")
@@ -102,8 +102,8 @@ def subscribed(region: str) -> SubscribeInfo:
     rig = Rig()
     identity = replace(IDENTITY, region=region)
     discovery = Discovery(identity.node_id, HASHER)
-    wants = Wants(identity, SETTINGS, HASHER, discovery, **rig.wanting())
-    wants.want(0.0, TRACK, NO_DATA)
+    wants = SubscriberRole(identity, SETTINGS, HASHER, discovery, **rig.wanting())
+    wants.subscribe(0.0, TRACK, NO_DATA)
     (entry,) = rig.subscribes.live()
     return replace(entry, source=C.node_id)
 

@@ -9,7 +9,7 @@ from laps_relay.policy.facts import FactBook, NodeNote, Region, country_label, s
 from laps_relay.policy.patterns import NodePattern
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Label
-from testkit.ways import describe
+from testkit.paths import describe
 
 
 def patterns(*texts: str) -> tuple[NodePattern, ...]:

@@ -5,7 +5,7 @@ from laps_relay.policy.open_policy import NO_LIMITS, OPEN_POLICY
 from laps_wire.names import FullTrackName, Namespace
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import AnnounceInfo, AnnounceKind, NodeInfo, Stamp, SubscribeInfo
-from testkit.ways import Directory, describe
+from testkit.paths import Directory, describe
 
 NAME = FullTrackName(Namespace.of(b"a"), b"t")
 NODE = describe("1:1", region="eu")
@@ -23,7 +23,7 @@ def test_everything_is_allowed() -> None:
     assert policy.import_subscribe(SUBSCRIBE, NODE) is None
     assert policy.export_subscribe(SUBSCRIBE, NODE) is None
     assert policy.subscribe(NAME, SUBSCRIBE, NODE, NODE) is None
-    assert policy.want(NAME, NODE) is None
+    assert policy.local_subscribe(NAME, NODE) is None
     assert policy.path("gold", [NODE, NODE]) is None
 
 

@@ -23,7 +23,7 @@ from laps_wire.peering.laps2 import (
     Stamp,
     SubscribeInfo,
 )
-from testkit.ways import Directory, describe
+from testkit.paths import Directory, describe
 
 HASHER = KeyedHasher(bytes(range(16)))
 ME = describe("100.1:0.1")
@@ -206,12 +206,12 @@ def test_every_rule_that_matches_a_track_narrows() -> None:
     entry = subscribe(b"acme", b"town")
     refused = Refusal("track.inner", "region eu is not allowed")
     assert found.subscribe(town, entry, FAR, ME) == refused
-    assert found.want(town, FAR) == refused
+    assert found.local_subscribe(town, FAR) == refused
     assert found.subscribe(town, entry, OTHER, ME) is None
     assert found.subscribe(town, entry, VIA, ME) == Refusal("track.outer", "region ca is denied")
-    assert found.want(name(b"acme"), FAR) is None
-    assert found.want(name(b"acme2"), VIA) is None
-    secret = found.want(name(b"acme", track=b"secret"), ME)
+    assert found.local_subscribe(name(b"acme"), FAR) is None
+    assert found.local_subscribe(name(b"acme2"), VIA) is None
+    secret = found.local_subscribe(name(b"acme", track=b"secret"), ME)
     assert secret is not None
     assert secret.rule == "track.one"
 

@@ -11,7 +11,7 @@ from laps_sdk import tokens
 from laps_sdk.edge.authorization import Action, Authorizer, Decision
 from laps_sdk.tokens import Claims, Expectations, KeyFileError, TokenKey, parse_scope
 from laps_wire.moqt.codepoints import RequestErrorCode
-from laps_wire.moqt.session.tokens import AuthToken
+from laps_wire.moqt.session import AuthToken
 from laps_wire.names import Namespace
 
 WALL = 1_000_000.0
@@ -230,19 +230,19 @@ def test_keys_are_read_from_files(tmp_path: Path) -> None:
         read_keys([tmp_path / "k1", tmp_path / "k1"])
 
 
-def test_guests_have_scopes_of_their_own_and_nobody_passes_for_one() -> None:
+def test_foreign_peers_have_scopes_of_their_own_and_nobody_passes_for_one() -> None:
     settings = AuthSettings(
         keys=(key_of("k1"),),
-        guests=(parse_scope("sub:example/*"),),
+        foreign_peers=(parse_scope("sub:example/*"),),
         anonymous=(parse_scope("pub:public/*"),),
         setup_required=True,
     )
     authorizer = guard(settings)
-    assert ask(authorizer, authorizer.guest).allowed
-    assert ask(authorizer, authorizer.guest, action=Action.CLIENT_SETUP).allowed
-    refused = ask(authorizer, authorizer.guest, action=Action.PUBLISH)
+    assert ask(authorizer, authorizer.peer_token).allowed
+    assert ask(authorizer, authorizer.peer_token, action=Action.CLIENT_SETUP).allowed
+    refused = ask(authorizer, authorizer.peer_token, action=Action.PUBLISH)
     assert (refused.allowed, "auth.guests" in refused.reason) == (False, True)
-    impostor = AuthToken(authorizer.guest.type, guard(settings).guest.value)
-    for stranger in (impostor, AuthToken(authorizer.guest.type, b"")):
+    impostor = AuthToken(authorizer.peer_token.type, guard(settings).peer_token.value)
+    for stranger in (impostor, AuthToken(authorizer.peer_token.type, b"")):
         assert not ask(authorizer, stranger).allowed
         assert not ask(authorizer, stranger, action=Action.CLIENT_SETUP).allowed

@@ -103,8 +103,8 @@ def test_what_is_new_is_written_but_not_at_every_turn(tmp_path: Path) -> None:
     keeper.look(10.0 + INTERVAL)
     assert memory.load() == MORE
     core.news = {}
-    assert keeper.keep()  # an order
-    assert not keeper.keep()
+    assert keeper.write()  # an order
+    assert not keeper.write()
     assert memory.load() == {}
     assert warnings == []
 
@@ -129,6 +129,6 @@ def test_without_a_file_nothing_is_asked() -> None:
     core.news = KEYS
     keeper = KeyKeeper(None, core.poll, warnings.append)
     keeper.look(1.0)
-    assert not keeper.keep()
+    assert not keeper.write()
     assert core.news is KEYS
     assert warnings == []

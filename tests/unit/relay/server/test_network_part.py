@@ -17,8 +17,9 @@ from laps_relay.network.nodes.selection import ORDERS
 from laps_relay.network.tables import ALL, RelayTables
 from laps_relay.server import RelayApp, StartError, network_part
 from laps_relay.server.certificates import obtain
+from laps_relay.server.identity import key_ring, name_hasher, node_id_of, same_member
 from laps_relay.server.known_keys import KeyMemory
-from laps_relay.server.membership import key_ring, name_hasher, node_id_of, same_member
+from laps_relay.server.member import MemberHooks
 from laps_relay.server.network_part import NetworkPart
 from laps_relay.telemetry.logs import configure
 from laps_sdk.peering.keys import NetworkKey, PeerKeyRing
@@ -158,7 +159,7 @@ def part(given: RelayConfig, **options: Any) -> NetworkPart:
         key_ring(given),
         certificate,
         version="1",
-        observe=lambda _now, _events: None,
+        hooks=MemberHooks(observe=lambda _now, _events: None),
         **options,
     )
 
@@ -174,7 +175,7 @@ def test_contacts_and_the_address_of_clients_are_told(tmp_path: Path) -> None:
         assert made.relay.info.node.contacts == (made.contact,)
         made.takes_clients("moqt://127.0.0.1:5")
         assert labels(made) == {"country": "DE", "client": "moqt://127.0.0.1:5"}
-        assert made.redirects() is None  # it has no clients yet
+        assert made.places() is None  # it has no clients yet
         assert not made.in_transit
         await made.stop()
 
@@ -192,7 +193,7 @@ def test_contacts_and_the_address_of_clients_are_told(tmp_path: Path) -> None:
             await silent.start()
             silent.takes_clients("")
             assert silent.relay.info.node.contacts == ()
-            assert silent.untold is not silent._hidden
+            assert silent.lacks_contact is not silent._hidden
             assert labels(silent) == {}
             await silent.stop()
 
@@ -350,10 +351,10 @@ def test_figures_and_pages_make_no_rows_that_nobody_asked_for(
 def goaway_of(relay: RunningRelay) -> str:
     """Where the one client of a relay would be sent."""
     (number,) = relay.app.server.ports
-    redirects = relay.network.redirects()
-    assert redirects is not None
-    assert redirects.place(99) == ""
-    return redirects.place(number)
+    place = relay.network.places()
+    assert place is not None
+    assert place(99) == ""
+    return place(number)
 
 
 def test_clients_are_sent_where_their_tracks_are(tmp_path: Path) -> None:
@@ -400,10 +401,10 @@ def test_clients_are_sent_away_when_control_servers_have_had_time(
                 if new_uri:
                     leaving.app.view.drain(new_uri)
                 else:
-                    leaving.app.view.send_away()
+                    leaving.app.client_drain.send_waiting()
                 assert all(row.leaving for row in leaving.app.view.sessions() if row.session > 0)
                 # Nobody is left who has to be sent away.
-                leaving.app.view.send_away()
+                leaving.app.client_drain.send_waiting()
 
     in_loop(test)
 

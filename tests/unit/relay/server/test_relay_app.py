@@ -346,16 +346,16 @@ def test_lost_telemetry_is_said_once(tmp_path: Path) -> None:
         relay = Relay(
             loaded(tmp_path, observe={"telemetry_dir": tmp_path / "t", "telemetry_queue": 1})
         )
-        relay.app._watching.tell_losses()
-        assert relay.app._watching._telemetry is not None
+        relay.app._monitor.log_losses()
+        assert relay.app._monitor._telemetry is not None
         for _ in range(3):
-            relay.app._watching._telemetry.put(UnknownBody("x", {}))
+            relay.app._monitor._telemetry.put(UnknownBody("x", {}))
         for _ in range(2):
-            relay.app._watching.tell_losses()
+            relay.app._monitor.log_losses()
         (line,) = relay.logged("telemetry was lost")
         assert (line["queue_full"], line["disk"]) == (2, 0)
         without = Relay(loaded(tmp_path))
-        without.app._watching.tell_losses()
+        without.app._monitor.log_losses()
 
     in_loop(test)
 
@@ -402,7 +402,7 @@ def test_a_transport_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.M
     async def test() -> None:
         relay = Relay(loaded(tmp_path))
         monkeypatch.setattr(relay.app.server, "start", missing)
-        with pytest.raises(StartError, match=r"pip install 'laps-relay\[turbo\]'"):
+        with pytest.raises(StartError, match=r'pip install -e "packages/laps-relay\[turbo\]"'):
             await relay.app.start()
 
     in_loop(test)
@@ -501,7 +501,7 @@ def test_lost_traces_are_said_once(tmp_path: Path) -> None:
         (tmp_path / "m").rmdir()
         relay.app._mlog._write(1, 0.0, [])
         for _ in range(2):
-            relay.app._watching.tell_losses()
+            relay.app._monitor.log_losses()
         (line,) = relay.logged("traces were lost")
         assert line["disk"] == 1
         relay.app._mlog.close()
@@ -523,7 +523,7 @@ def test_a_private_key_that_everybody_may_read_is_told(tmp_path: Path) -> None:
 
 
 def test_tracks_are_sampled_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("laps_relay.admin.relay_view._PART", 1)
+    monkeypatch.setattr("laps_relay.server.edge_view._PART", 1)
 
     async def test() -> None:
         async with running(loaded(tmp_path)) as relay, relay.connect() as client:
@@ -590,7 +590,7 @@ async def test_a_drain_is_taken_back_and_some_clients_are_sent_elsewhere(tmp_pat
             assert view.redirect(None, 1.0, "moqt://other.example:1") == len(fresh)
             assert {row.session for row in view.sessions() if row.leaving} == fresh
         view.drain("")
-        view.ending = True
+        relay.app.client_drain.ending = True
         assert view.stay() == "the relay ends, or changes its type"
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from laps_relay.config import RelayConfig
 from laps_relay.server import StartError
-from laps_relay.server.membership import key_ring, node_id_of, worker_node_id
+from laps_relay.server.identity import key_ring, node_id_of, worker_node_id
 from laps_relay.server.workers import Worker, Workers
 from laps_relay.telemetry.logs import configure
 from laps_sdk.errors import TransportError

@@ -9,8 +9,8 @@ import pytest
 from laps_relay.telemetry.mlog import MAX_EVENTS, MlogWriter
 from laps_wire.moqt.messages import Goaway, PublishNamespace, Subscribe
 from laps_wire.moqt.parameters import Parameters
+from laps_wire.moqt.session import AuthToken
 from laps_wire.moqt.session import events as wire
-from laps_wire.moqt.session.tokens import AuthToken
 from laps_wire.moqt.setup import SetupOptions
 from laps_wire.moqt.structures import Token
 from testkit.relay_views import TRACK

@@ -13,12 +13,13 @@ from laps_relay.network import events as core
 from laps_relay.telemetry.logs import configure
 from laps_relay.telemetry.metrics import Metrics
 from laps_relay.telemetry.names import Names
-from laps_relay.telemetry.network import _TABLE, NetworkObserver
+from laps_relay.telemetry.network import _MOST, _TABLE, NetworkObserver, Refusals, advice
 from laps_relay.telemetry.network_records import peer_session
 from laps_relay.telemetry.rows import MOST_LINES, MOST_RECORDS
 from laps_relay.telemetry.telemetry import TelemetrySettings, TelemetryWriter
 from laps_sdk.peering import reports
 from laps_wire.nodeid import NodeId
+from laps_wire.peering.errors import CloseCode
 from laps_wire.peering.laps2 import (
     AnnounceInfo,
     AnnounceKind,
@@ -241,3 +242,20 @@ def test_nobody_fills_the_disk(tmp_path: Path) -> None:
     refused = reports.PeerTurnedDown(session=2, node=None, code=2, reason="no proof")
     observer.observe(0.0, [refused] * 5_000, lambda _session: (0, 0))
     assert writer._seq == MOST_RECORDS
+
+
+def test_what_can_be_done() -> None:
+    assert "network.type" in advice(CloseCode.MODE_REFUSED, "no Stubs here")
+    assert "for peers" in advice(None, "nobody answers")
+    assert advice(CloseCode.NO_ERROR, "bye") == ""
+
+
+def test_reasons_are_remembered_for_so_many_contacts() -> None:
+    refusals = Refusals()
+    for number in range(_MOST + 1):
+        assert refusals.news(f"a:{number}", "x")
+    assert not refusals.news(f"a:{_MOST}", "x")
+    assert refusals.news("a:0", "x")
+    refusals.reached("a:0")
+    refusals.reached("never seen")
+    assert refusals.news("a:0", "x")

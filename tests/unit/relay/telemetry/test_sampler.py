@@ -2,9 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from laps_relay.server.auth import AuthCounters
 from laps_relay.telemetry.metrics import Metrics
-from laps_relay.telemetry.sampler import Sampler
+from laps_relay.telemetry.sampler import AuthCounters, Sampler
 from laps_relay.telemetry.telemetry import TelemetrySettings, TelemetryWriter
 from laps_wire.moqt.versions import Draft
 from laps_wire.telemetry import QuicSample, load_line

@@ -42,7 +42,7 @@ def test_bars_and_a_picture_for_people(edge: EdgeThread, tmp_path: Path) -> None
     assert " objects of 100 bytes in " in first
     assert second.startswith("delay in ms: p50 ")
     assert any("#" in bar for bar in bars)
-    assert ended.stderr == f"drawn into {path}\n"
+    assert ended.stderr == f"wrote {path}\n"
     assert path.read_bytes().startswith(b"\x89PNG")
 
 

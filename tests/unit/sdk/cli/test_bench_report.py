@@ -92,5 +92,5 @@ def test_a_picture(tmp_path: Path, delays: tuple[float, ...]) -> None:
 
 def test_pictures_need_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(LapsError, match=r"pip install 'laps-sdk\[plot\]'"):
+    with pytest.raises(LapsError, match=r'pip install -e "packages/laps-sdk\[plot\]"'):
         need_plotting()

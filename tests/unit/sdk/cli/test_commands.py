@@ -18,7 +18,7 @@ def test_help_names_every_command_and_the_exit_codes() -> None:
         one = laps(verb, "--help")
         assert one.exit_code == 0
         assert "Usage: " in one.stdout
-    assert "3 nothing came in time" in " ".join(shown.stdout.split())
+    assert "3 nothing arrived in time" in " ".join(shown.stdout.split())
 
 
 def test_version() -> None:

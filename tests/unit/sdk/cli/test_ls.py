@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from laps_sdk.cli.ls import _tell
+from laps_sdk.cli.ls import _print
 from laps_sdk.cli.output import Voice
 from laps_sdk.errors import RequestTimeoutError
 from testkit.edge_thread import LIMIT, EdgeThread
@@ -56,7 +56,11 @@ def test_tracks_can_be_typed_as_they_are_listed(edge: EdgeThread) -> None:
 
 def test_nothing_there(edge: EdgeThread) -> None:
     ended = laps("ls", edge.url(), "empty", "--settle", 0.05, LAPS_CA_FILE=edge.ca_file)
-    assert (ended.exit_code, ended.stdout, ended.stderr) == (0, "", "nothing there\n")
+    assert (ended.exit_code, ended.stdout, ended.stderr) == (
+        0,
+        "",
+        "no namespaces below empty; --tracks lists published tracks\n",
+    )
     quiet = laps("ls", edge.url(), "empty", "--settle", 0.05, "-q", LAPS_CA_FILE=edge.ca_file)
     assert (quiet.exit_code, quiet.output) == (0, "")
 
@@ -88,4 +92,4 @@ class Silent:
 
 def test_a_relay_that_does_not_answer_is_no_end_of_the_list() -> None:
     with pytest.raises(RequestTimeoutError):
-        asyncio.run(_tell(Silent(), Voice(), 30.0))  # type: ignore[arg-type]  # as much as it takes
+        asyncio.run(_print(Silent(), Voice(), 30.0))  # type: ignore[arg-type]  # as much as it takes

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import asyncio
 import inspect
 from pathlib import Path
+from typing import Self
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from laps_sdk.cli.options import Link, as_typed, dials, location_of, namespace_of, track_of
-from laps_sdk.cli.output import UsageFault
+from laps_sdk.cli.output import UsageFault, Voice
 from laps_sdk.client.core.names import track_path
 from laps_sdk.errors import RequestError, RequestTimeoutError
 from laps_wire.errors import TextFormError
@@ -58,12 +60,12 @@ def test_faults_of_a_command_carry_its_name() -> None:
     [
         ({"url": "ftp://x"}, "neither 'moqt' nor 'https'"),
         ({"url": "moqt://relay.example:99999"}, "a port is 1 to 65535"),
-        ({"transport": "udp"}, "--transport udp: one of aioquic, aioquic-stock, qh3"),
-        ({"draft": "17"}, "--draft 17: one of 18, 16"),
-        ({"pin": "abcd"}, "--pin 'abcd': wants the 64 hex digits"),
-        ({"ca_file": Path("/nowhere/ca.pem")}, "--ca-file /nowhere/ca.pem: there is no such file"),
+        ({"transport": "udp"}, "--transport udp: must be one of aioquic, aioquic-stock, qh3"),
+        ({"draft": "17"}, "--draft 17: must be one of 18, 16"),
+        ({"pin": "abcd"}, "--pin 'abcd': must be the 64 hex digits"),
+        ({"ca_file": Path("/nowhere/ca.pem")}, "--ca-file /nowhere/ca.pem: no such file"),
         ({"token_file": Path("/nowhere/t")}, "--token-file /nowhere/t: No such file"),
-        ({"insecure": True, "pin": "ab" * 32}, "leave --ca-file and --pin out"),
+        ({"insecure": True, "pin": "ab" * 32}, "omit --ca-file and --pin"),
     ],
 )
 def test_options_that_cannot_be_meant(options: dict[str, object], words: str) -> None:
@@ -79,7 +81,8 @@ def test_a_draft_is_a_number_or_an_alpn(draft: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "words"), [(b"", "nothing in it"), (b"\xff\xfe", "not a token"), (b"a\nb", "not a")]
+    ("content", "words"),
+    [(b"", "the file is empty"), (b"\xff\xfe", "must be base64url"), (b"a\nb", "base64url")],
 )
 def test_token_files_without_a_token(tmp_path: Path, content: bytes, words: str) -> None:
     file = tmp_path / "token"
@@ -93,11 +96,11 @@ def test_tokens_come_from_a_file_or_the_environment(
 ) -> None:
     file = tmp_path / "token"
     file.write_text("abc\n")
-    monkeypatch.setenv("LAPS_TOKEN", "other")
+    monkeypatch.setenv("LAPS_TOKEN", "othe")
     assert Link(url=URL, token_file=file)._token() == "abc"
-    assert Link(url=URL)._token() == "other"
+    assert Link(url=URL)._token() == "othe"
     monkeypatch.setenv("LAPS_TOKEN", "n\u00f6")
-    with pytest.raises(UsageFault, match="LAPS_TOKEN: not a token"):
+    with pytest.raises(UsageFault, match=r"LAPS_TOKEN: .* must be base64url"):
         Link(url=URL).session()
     monkeypatch.delenv("LAPS_TOKEN")
     assert Link(url=URL)._token() is None
@@ -137,6 +140,41 @@ def test_tracks_that_cannot_be(namespace: str, name: str, words: str) -> None:
         track_of(namespace, name)
 
 
+def test_a_lost_and_a_restored_connection_are_remarked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Switched:
+        connected = True
+
+        async def __aenter__(self) -> Self:
+            return self
+
+        async def __aexit__(self, *_: object) -> None:
+            return
+
+    session = Switched()
+    monkeypatch.setattr(Link, "session", lambda _: session)
+    monkeypatch.setattr("laps_sdk.cli.options.WATCH_EVERY", 0.001)
+    shown = ""
+
+    async def until(words: str) -> None:
+        nonlocal shown
+        async with asyncio.timeout(20):
+            while words not in shown:
+                await asyncio.sleep(0.001)
+                shown += capsys.readouterr().err
+
+    async def work() -> None:
+        async with Link(url=URL).connected(Voice()):
+            session.connected = False
+            await until(f"{URL}: connection lost; retrying\n")
+            session.connected = True
+            await until(f"{URL}: connected again\n")
+
+    asyncio.run(work())
+    assert shown.count("\n") == 2
+
+
 def test_a_prefix_may_be_empty() -> None:
     assert namespace_of("") == Namespace()
 
@@ -148,7 +186,7 @@ def test_locations() -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "1.", ".1", "1.2.3", "1_0", " 1", "\u0664", "1e3"])
 def test_what_is_no_location(text: str) -> None:
-    with pytest.raises(UsageFault, match="a group such as 7"):
+    with pytest.raises(UsageFault, match="must be a group"):
         location_of("--from", text)
 
 
@@ -172,19 +210,22 @@ def test_errors_name_the_track_as_it_was_typed() -> None:
     [
         (("sub", "ftp://x", "demo", "t"), ("laps sub: relay address 'ftp://x'",)),
         (("pub", URL, "demo//x", "t"), ("laps pub: ", "an empty field")),
-        (("pub", URL, "demo", "t", "-f", "/nowhere/x"), ("--file /nowhere/x: there is no",)),
-        (("pub", URL, "demo", "t", "-f", "/dev/null", "-m", "x"), ("do not go together",)),
-        (("pub", URL, "demo", "t", "-m", "x", "--chunk", "5"), ("--chunk is for stdin",)),
-        (("sub", URL, "demo", "t", "--start", "-1"), ("--start -1: latest, next-group, a group",)),
-        (("fetch", URL, "demo", "t", "--from", "x"), ("--from x: a group such as 7",)),
+        (("pub", URL, "demo", "t", "-f", "/nowhere/x"), ("--file /nowhere/x: no such file",)),
+        (("pub", URL, "demo", "t", "-f", "/dev/null", "-m", "x"), ("not both",)),
+        (("pub", URL, "demo", "t", "-m", "x", "--chunk", "5"), ("--chunk splits stdin",)),
+        (
+            ("sub", URL, "demo", "t", "--start", "-1"),
+            ("--start -1: must be latest, next-group, a group",),
+        ),
+        (("fetch", URL, "demo", "t", "--from", "x"), ("--from x: must be a group",)),
         (("fetch", URL, "demo", "t", "--to", "1.x"), ("--to 1.x: ",)),
         (("ls", URL, "demo/"), ("an empty field",)),
-        (("ping", URL, "--draft", "99"), ("laps ping: --draft 99: one of 18, 16",)),
+        (("ping", URL, "--draft", "99"), ("laps ping: --draft 99: must be one of 18, 16",)),
         (("ping", URL, "--transport", "tcp"), ("--transport tcp",)),
         (("ping", URL, "--pin", "12:34"), ("--pin '12:34'",)),
         (("ping", URL, "--token-file", "/nowhere/t"), ("--token-file /nowhere/t: No such",)),
         (("ping", URL, "--token-file", "/"), ("--token-file /: Is a directory",)),
-        (("bench", URL, "--png", "/nowhere/x.png"), ("--png /nowhere/x.png: there is no such",)),
+        (("bench", URL, "--png", "/nowhere/x.png"), ("--png /nowhere/x.png: no such",)),
         (("doctor", URL, "--draft", "1"), ("laps doctor: --draft 1",)),
         (("doctor", "moqt://", "--offline"), ("no host",)),
     ],

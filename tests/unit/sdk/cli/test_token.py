@@ -46,7 +46,7 @@ def test_without_cwt_one_line_says_what_to_install(
     key: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(tokens, "mint", raising=False)
-    monkeypatch.delitem(sys.modules, "laps_sdk.tokens.minting", raising=False)
+    monkeypatch.delitem(sys.modules, "laps_sdk.tokens.signing", raising=False)
     monkeypatch.setitem(sys.modules, "cwt", None)
     ended = run("mint", "-k", key, "-s", "all:*")
     assert (ended.exit_code, ended.stdout) == (1, "")
@@ -76,7 +76,7 @@ def test_a_token_that_does_not_hold_ends_with_1(key: Path) -> None:
         (("keygen", "{dir}/x.json", "--alg", "none"), "algorithm 'none'"),
         (("keygen", "{dir}/x.json", "--alg", "HS256", "--public", "{dir}/y.json"), "no public"),
         (("mint", "-k", "{key}", "-s", "dance:*"), "unknown action"),
-        (("mint", "-k", "{key}", "-s", "all:*", "--expires-in", "soon"), "no duration"),
+        (("mint", "-k", "{key}", "-s", "all:*", "--expires-in", "soon"), "not a duration"),
         (("mint", "-k", "{dir}/none.json", "-s", "all:*"), "cannot be read"),
         (("mint", "-k", "{key}", "-s", "all:*", "--revalidate", "nan"), "not a number"),
         (("mint", "-k", "{key}", "-s", "all:/*"), "everything is '*' alone"),

@@ -109,14 +109,20 @@ def test_a_real_admin(admin: str) -> None:
     shown = laps("top", admin, "-n", 1, LAPS_ADMIN_TOKEN=ADMIN_WORD)
     assert shown.exit_code == 0
     assert "example-canary--video" in shown.stdout
-    one_fault(laps("top", admin, "-n", 1), 1, f"laps top: {admin}: set LAPS_ADMIN_TOKEN")
+    one_fault(
+        laps("top", admin, "-n", 1),
+        1,
+        f"laps top: {admin}: needs the admin token in LAPS_ADMIN_TOKEN",
+    )
 
 
 def test_every_look_is_printed_where_nothing_can_be_overwritten() -> None:
     with serving(answers()) as (url, asked):
         shown = laps("top", url.removeprefix("http://") + "/", "-n", 2, "-i", "0.1")
     assert shown.exit_code == 0, shown.output
-    assert shown.stdout.count("moqt://127.0.0.1:1  laps-relay 1.2  up 12 s  1 sessions") == 2
+    assert (
+        shown.stdout.count("moqt://127.0.0.1:1  laps-relay 1.2  up 12 s  1 session  1 track") == 2
+    )
     assert "moqt-18 wt" in shown.stdout
     assert "\x1b" not in shown.stdout
     assert asked == [None] * 6
@@ -137,15 +143,15 @@ def test_a_terminal_is_overwritten(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("changed", "code", "words"),
     [
-        ({"/v1/info": 500}, 1, "/v1/info: answered 500"),
-        ({"/v1/info": 302}, 1, "/v1/info: answered 302"),
-        ({"/v1/sessions": 404}, 1, "/v1/sessions?limit=15: answered 404"),
-        ({"/v1/info": []}, 2, "that is not a relay's admin address"),
-        ({"/v1/info": {}}, 2, "that is not a relay's admin address"),
-        ({"/v1/tracks": {"total": 1, "items": [{}]}}, 2, "that is not a relay's admin address"),
-        ({"/v1/tracks": {"total": 1, "items": [3]}}, 2, "that is not a relay's admin address"),
-        ({"/v1/info": b"HTTP/1.0 200 OK\r\n\r\n<html>"}, 2, "that is not a relay's admin address"),
-        ({"/v1/info": b"SSH-2.0-x\r\n"}, 2, "that is not a relay's admin address"),
+        ({"/v1/info": 500}, 1, "/v1/info: answered with status 500"),
+        ({"/v1/info": 302}, 1, "/v1/info: answered with status 302"),
+        ({"/v1/sessions": 404}, 1, "/v1/sessions?limit=15: answered with status 404"),
+        ({"/v1/info": []}, 2, "is not the admin address of a relay"),
+        ({"/v1/info": {}}, 2, "is not the admin address of a relay"),
+        ({"/v1/tracks": {"total": 1, "items": [{}]}}, 2, "is not the admin address of a relay"),
+        ({"/v1/tracks": {"total": 1, "items": [3]}}, 2, "is not the admin address of a relay"),
+        ({"/v1/info": b"HTTP/1.0 200 OK\r\n\r\n<html>"}, 2, "is not the admin address of a relay"),
+        ({"/v1/info": b"SSH-2.0-x\r\n"}, 2, "is not the admin address of a relay"),
     ],
     ids=str,
 )
@@ -159,8 +165,8 @@ def test_nobody_there_and_addresses_that_are_none() -> None:
         deaf.bind(("127.0.0.1", 0))  # and nobody listens
         url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
         one_fault(laps("top", url, "-n", 1), 1, f"{url}: ", "is the relay running")
-    one_fault(laps("top", "http://[x", "-n", 1), 2, "not a relay's admin address")
-    one_fault(laps("top", "127.0.0.1:port", "-n", 1), 2, "not a relay's admin address")
+    one_fault(laps("top", "http://[x", "-n", 1), 2, "is not the admin address of a relay")
+    one_fault(laps("top", "127.0.0.1:port", "-n", 1), 2, "is not the admin address of a relay")
 
 
 def test_proxies_are_not_asked() -> None:

@@ -16,8 +16,8 @@ from laps_wire.errors import EncodeError
     [
         ({"drafts": ()}, "one or more of moqt-18, moqt-16"),
         ({"drafts": ("moqt-16", "moq-00")}, "one or more of"),
-        ({"insecure": True, "ca_file": "x"}, "leave ca_file and pin out"),
-        ({"timeout": 0.0}, "seconds above 0"),
+        ({"insecure": True, "ca_file": "x"}, "omit ca_file and pin"),
+        ({"timeout": 0.0}, "more than 0 seconds"),
     ],
 )
 def test_what_makes_no_sense_is_refused(options: dict[str, Any], words: str) -> None:
@@ -66,5 +66,5 @@ def test_no_delay_is_out_of_bounds(attempt: int, jitter: float) -> None:
     ],
 )
 def test_a_schedule_that_makes_no_sense_is_refused(bad: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="wants 0 < first <= cap"):
+    with pytest.raises(ValueError, match="must have 0 < first <= cap"):
         Backoff(**bad)

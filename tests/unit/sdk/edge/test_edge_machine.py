@@ -39,13 +39,14 @@ from laps_wire.moqt.messages import (
     TrackStatus,
 )
 from laps_wire.moqt.parameters import Parameters
-from laps_wire.moqt.session.config import SessionLimits
-from laps_wire.moqt.session.events import (
+from laps_wire.moqt.session import (
+    Kind,
     RequestAccepted,
     RequestReceived,
     RequestRejected,
+    SessionLimits,
+    State,
 )
-from laps_wire.moqt.session.state import Kind, State
 from laps_wire.moqt.setup import SetupOptions
 from laps_wire.moqt.structures import Location, SubscriptionFilter
 from laps_wire.moqt.top_n import top_n_options

@@ -25,12 +25,12 @@ from laps_wire.moqt.messages import (
     StandaloneFetch,
 )
 from laps_wire.moqt.parameters import NO_PARAMETERS, Parameters
-from laps_wire.moqt.session.config import SessionLimits
-from laps_wire.moqt.session.events import (
+from laps_wire.moqt.session import (
     RequestAccepted,
     RequestCancelled,
     RequestReceived,
     RequestRejected,
+    SessionLimits,
     UpdateAccepted,
 )
 from laps_wire.moqt.structures import Location, SubscriptionFilter
@@ -39,10 +39,17 @@ from testkit.edge_net import DRAFTS, NAMESPACE, TRACK, EdgeNet, Peer, track_of
 from testkit.upstream import Upstream
 
 both = pytest.mark.parametrize("draft", DRAFTS)
+
+
 pairs = pytest.mark.parametrize(("first", "second"), [(a, b) for a in DRAFTS for b in DRAFTS])
 
+
 PROPERTIES = (KeyValue(0x1235, b"unknown"),)
+
+
 SOME = StandaloneFetch(TRACK, Location(1, 0), Location(3, 0))
+
+
 GROUP_END = (1 << 62) - 1
 
 
@@ -568,3 +575,137 @@ def test_a_second_one_waits_for_the_first_but_not_for_long() -> None:
     net.settle()
     for peer in (second, third):
         assert peer.one(RequestRejected).message.error_code == 0x10
+
+
+# FETCHes that wait for another one: how many ask upstream, and what becomes of the others.
+
+
+D18 = Draft.D18
+
+
+FIRST = StandaloneFetch(TRACK, Location(4, 0), Location(4, 6))
+
+
+def join_fetch(net: EdgeNet, target: StandaloneFetch = FIRST) -> Peer:
+    peer = net.connect(D18)
+    peer.request = peer.session.fetch(target)
+    net.settle()
+    return peer
+
+
+def scene(readers: int) -> tuple[EdgeNet, Peer, list[Peer]]:
+    """A publisher that was asked once, and readers that wait for it."""
+    net = EdgeNet(settings=EdgeSettings(upstream_timeout=10.0))
+    publisher = net.announcer(D18)
+    peers = [join_fetch(net) for _ in range(readers)]
+    return net, publisher, peers
+
+
+def cached_to(net: EdgeNet) -> None:
+    """What came is in the cache."""
+    number = net.plane.number(TRACK)
+    net.plane.covered.add(number)
+    net.plane.cached[number] = 6
+
+
+def test_others_have_it_from_the_cache() -> None:
+    net, publisher, (first, second, third) = scene(3)
+    asked = publisher.one(RequestReceived)
+    publisher.session.accept_fetch(asked.request_id, Location(4, 6))
+    net.settle()
+    first.one(RequestAccepted)
+    assert second.take(RequestAccepted) == []
+    cached_to(net)
+    net.notify(UpstreamEnded(publisher.id, asked.request_id, complete=True))
+    for peer in (second, third):
+        peer.one(RequestAccepted)
+        assert Subscription(peer.id, peer.request) in net.plane.served
+    assert len(net.found(FetchRelayed)) == 1
+    assert (net.relay.take_fetch_joins(), net.relay.take_fetch_joins()) == (2, 0)
+    net.advance(20.0)
+    assert second.take(RequestRejected) == []
+
+
+def test_who_does_not_find_it_there_asks_by_itself_once() -> None:
+    net, publisher, (_, second) = scene(2)
+    asked = publisher.one(RequestReceived)
+    publisher.session.accept_fetch(asked.request_id, Location(4, 6))
+    net.settle()
+    net.notify(UpstreamEnded(publisher.id, asked.request_id, complete=True))
+    again = publisher.one(RequestReceived)
+    publisher.session.reject(again.request_id, RequestErrorCode.NOT_SUPPORTED, "no history")
+    net.settle()
+    second.one(RequestRejected)
+    assert net.relay.take_fetch_joins() == 1
+
+
+def test_only_who_begins_where_another_one_does_joins_it() -> None:
+    net, publisher, _ = scene(1)
+    join_fetch(net, StandaloneFetch(TRACK, Location(4, 0), Location(9, 0)))
+    join_fetch(net, StandaloneFetch(TRACK, Location(3, 0), Location(4, 6)))
+    join_fetch(net, StandaloneFetch(TRACK, Location(5, 0), Location(5, 6)))
+    assert len(publisher.take(RequestReceived)) == 3
+    assert net.relay.take_fetch_joins() == 1
+
+
+def test_the_first_one_gives_up_and_the_next_asks() -> None:
+    net, publisher, (first, second, third) = scene(3)
+    first.session.cancel(first.request)
+    net.settle()
+    publisher.one(RequestCancelled)
+    assert len(publisher.take(RequestReceived)) == 3  # each of the others asks by itself
+    second.session.cancel(second.request)
+    third.session.cancel(third.request)
+    net.settle()
+    assert all(row.fetches == 0 for row in net.relay.sessions())
+
+
+def test_one_that_waits_gives_up() -> None:
+    net, publisher, (_, second) = scene(2)
+    second.session.cancel(second.request)
+    net.settle()
+    asked = publisher.one(RequestReceived)
+    publisher.session.reject(asked.request_id, RequestErrorCode.INVALID_RANGE, "none")
+    net.settle()
+    assert publisher.take(RequestReceived) == []
+
+
+def test_errors_and_losses_release_all_of_them() -> None:
+    net, publisher, peers = scene(2)
+    code = RequestErrorCode.INVALID_RANGE
+    publisher.session.reject(publisher.one(RequestReceived).request_id, code, "none")
+    net.settle()
+    publisher.session.reject(publisher.one(RequestReceived).request_id, code, "none")
+    net.settle()
+    assert [peer.one(RequestRejected).message.error_code for peer in peers] == [code, code]
+    net, publisher, peers = scene(2)
+    publisher.session.close()
+    net.settle()
+    for peer in peers:
+        peer.one(RequestRejected)
+
+
+def test_a_wait_that_is_too_long_ends_with_a_fetch_of_its_own() -> None:
+    net, publisher, (first, second) = scene(2)
+    asked = publisher.one(RequestReceived)
+    publisher.session.accept_fetch(asked.request_id, Location(4, 6))
+    net.settle()
+    first.one(RequestAccepted)
+    net.advance(JOIN_PATIENCE)
+    again = publisher.one(RequestReceived)
+    publisher.session.accept_fetch(again.request_id, Location(4, 6))
+    net.settle()
+    second.one(RequestAccepted)
+
+
+def test_a_session_that_is_gone_with_both() -> None:
+    net = EdgeNet()
+    publisher = net.announcer(D18)
+    peer = net.connect(D18)
+    for _ in range(3):
+        peer.session.fetch(FIRST)
+    net.settle()
+    peer.session.close()
+    net.settle()
+    assert len(publisher.take(RequestReceived)) == 1
+    publisher.one(RequestCancelled)

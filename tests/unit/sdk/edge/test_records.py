@@ -8,8 +8,7 @@ from laps_sdk.edge.records import Client, FetchJob, Receiver, Source, Stage, Tra
 from laps_sdk.edge.settings import SessionInfo
 from laps_sdk.forwarding.interfaces import Subscription
 from laps_wire.moqt.messages import Fetch, StandaloneFetch
-from laps_wire.moqt.session.config import Role, SessionConfig
-from laps_wire.moqt.session.session import Session
+from laps_wire.moqt.session import Role, Session, SessionConfig
 from laps_wire.moqt.structures import Location
 from laps_wire.moqt.versions import Draft
 from testkit.edge_net import TRACK

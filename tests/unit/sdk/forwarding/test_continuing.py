@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laps_sdk.forwarding.coding import CANCELLED
-from laps_sdk.forwarding.interfaces import SessionFault, Subscription
-from laps_sdk.forwarding.limits import PlaneLimits
+from laps_sdk.forwarding.interfaces import PlaneLimits, SessionFault, Subscription
 from testkit.plane import D16, D18, FakeStream, Net, bodies, cut, subgroup
 
 ALIAS = 3

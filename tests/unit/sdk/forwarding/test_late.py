@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from laps_sdk.forwarding.cache import Segment
 from laps_sdk.forwarding.interfaces import CacheLimits, FetchRange, Subscription
-from laps_sdk.forwarding.segment import Segment
 from laps_wire.moqt.data import FetchHeader, FetchWriter, ObjectDatagram, ObjectHeader, StreamKind
 from laps_wire.moqt.structures import Location
 from laps_wire.moqt.versions import Draft

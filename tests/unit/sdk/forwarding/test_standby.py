@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laps_sdk.forwarding.interfaces import Subscription, TrackMalformed
-from laps_sdk.forwarding.limits import PlaneLimits
+from laps_sdk.forwarding.interfaces import PlaneLimits, Subscription, TrackMalformed
 from laps_wire.moqt.versions import Draft
 from testkit.plane import D16, D18, Net, bodies, subgroup
 

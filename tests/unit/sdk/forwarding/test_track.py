@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from laps_sdk.forwarding.interfaces import Notice, RankChanged, TrackEnded
-from laps_sdk.forwarding.limits import PlaneLimits
-from laps_sdk.forwarding.track import Track
+from laps_sdk.forwarding.interfaces import (
+    CacheLimits,
+    Notice,
+    PlaneLimits,
+    RankChanged,
+    Subscription,
+    TrackEnded,
+)
+from laps_sdk.forwarding.track import Group, Source, State, Track
 from laps_sdk.forwarding.traffic import LinkTraffic, TrackTraffic
 from laps_wire.moqt.data import MalformedTrackError, ObjectHeader, ObjectStatus, encode_extensions
 from laps_wire.moqt.data.datagram import ObjectDatagram
@@ -187,3 +193,145 @@ def test_what_a_track_did_is_not_lost_with_it() -> None:
     assert traffic[1:8] == (2, 20, 0, 0, 0, 1, 1)
     assert [link.bytes_out for link in traffic.links] == [20, 20]
     assert late == traffic.links[0].session
+
+
+# What can be in a group (moq-transport-16, 2.4.2).
+
+
+def make_group(*seen: int) -> Group:
+    group = Group(Track(1, NAME, None, PlaneLimits(), []), 5)
+    for each in seen:
+        group.seen.add(each)
+    return group
+
+
+def test_objects_that_can_exist() -> None:
+    group = make_group(0, 1)
+    group.end_at(4)
+    group.end_at(4)
+    group.finish_subgroup(2, 3)
+    group.finish_subgroup(2, 3)
+    group.leave_out(2, 2)
+    group.check(4, 1)
+    group.check(3, 2)
+    group.check(4, None)
+
+
+@pytest.mark.parametrize(
+    ("object_id", "subgroup_id", "words"),
+    [(9, 0, "group's last"), (4, 2, "subgroup's last"), (2, 0, "not to exist")],
+)
+def test_objects_that_cannot(object_id: int, subgroup_id: int, words: str) -> None:
+    group = make_group(0)
+    group.end_at(5)
+    group.finish_subgroup(2, 3)
+    group.leave_out(2, 2)
+    with pytest.raises(MalformedTrackError, match=words):
+        group.check(object_id, subgroup_id)
+
+
+def test_ends_that_contradict() -> None:
+    group = make_group(0, 7)
+    with pytest.raises(MalformedTrackError, match="7 came"):
+        group.end_at(6)
+    group.end_at(7)
+    with pytest.raises(MalformedTrackError, match="and at 7"):
+        group.end_at(8)
+    group.finish_subgroup(0, 3)
+    with pytest.raises(MalformedTrackError, match="and at 3"):
+        group.finish_subgroup(0, 4)
+    with pytest.raises(MalformedTrackError, match="some came"):
+        group.leave_out(5, 8)
+    with pytest.raises(MalformedTrackError, match="below 0"):
+        group.leave_out(-1, 3)
+
+
+def test_completeness() -> None:
+    group = make_group(0, 1, 4)
+    assert not group.complete
+    group.end_at(4)
+    assert not group.complete
+    group.leave_out(2, 3)
+    assert group.complete
+
+
+def test_what_is_known_to_be_absent() -> None:
+    group = make_group(0)
+    assert list(group.known_absent()) == []
+    group.leave_out(2, 3)
+    group.missing.add_range(3, 5)
+    assert list(group.known_absent()) == [(2, 5)]
+    group.end_at(9)
+    assert list(group.known_absent()) == [(2, 5), (10, (1 << 62) - 1)]
+    marked = make_group(0)
+    marked.end_at(1, marked=True)
+    assert list(marked.known_absent()) == [(1, (1 << 62) - 1)]
+
+
+def test_the_ends_of_many_subgroups_are_bounded() -> None:
+    group = make_group()
+    for subgroup_id in range(3000):
+        group.finish_subgroup(subgroup_id, subgroup_id)
+    assert len(group.finals) == PlaneLimits().id_ranges
+    with pytest.raises(MalformedTrackError):
+        group.finish_subgroup(2999, 3000)
+
+
+def test_who_is_gone_is_refused_nothing() -> None:
+    net = Net()
+    net.publisher()
+    one, two = (net.plane._sessions[net.receiver()].receivers[0] for _ in range(2))
+    group = make_group()
+    group.refused = {0: {one}, 1: {one, two}}
+    group.forget(one)
+    assert group.refused == {1: {two}}
+
+
+def test_only_so_many_subgroups_are_known_to_be_broken_off() -> None:
+    group = Group(Track(1, NAME, None, PlaneLimits(id_ranges=2), []), 5)
+    for subgroup_id in (1, 2, 1, 3):
+        group.break_off(subgroup_id)
+    assert list(group.broken) == [2, 3]
+
+
+# What the parts of the plane share.
+
+
+def test_a_new_state_has_nothing() -> None:
+    state = State(CacheLimits(), PlaneLimits())
+    assert set(state.counters()) == {0}
+    assert state.notices == []
+
+
+def test_finished_streams_are_remembered_for_a_while() -> None:
+    net = Net(limits=PlaneLimits(finished_streams=2))
+    publisher, receiver = net.publisher(), net.receiver()
+    for group in range(4):
+        net.send(publisher, subgroup(D16, bodies(1), group=group))
+    session = net.plane._sessions[receiver]
+    assert list(session.finished) == net.egress[receiver].streams[2:]
+    assert session.outs == {}
+    for index in range(4):
+        net.drop(receiver, index, lost=1)
+    counted = net.plane.subscription_counters(Subscription(receiver, 0))
+    assert counted is not None
+    assert counted.dropped_streams == 2
+    session.finish_out(net.egress[receiver].streams[0])  # not one of those that are open
+    assert list(session.finished) == []
+
+
+def test_only_streams_that_are_open_are_stopped() -> None:
+    net = Net()
+    publisher = net.publisher()
+    stream = net.open(publisher, subgroup(D16, bodies(1)))
+    session = net.plane._sessions[publisher]
+    session.stop(stream, 5)
+    session.stop(stream, 5)
+    assert net.egress[publisher].stopped == [(stream, 5)]
+
+
+def test_a_source_knows_the_oldest_subgroup_that_it_has_the_beginning_of() -> None:
+    source = Source(Track(1, NAME, None, PlaneLimits(), []), 128)
+    for place in ((5, 1), (6, 0), (5, 0), (5, 3)):
+        source.began_with(*place)
+    assert source.since == (5, 0)

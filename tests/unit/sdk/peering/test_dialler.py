@@ -33,7 +33,7 @@ class Rig:
 
     def __init__(self, **more: Any) -> None:
         self.now = 100.0
-        self.dialler = Dialler(random.Random(1), **more)
+        self.dialler = Dialler(random.Random(1).random, **more)
         self.sessions = 0
 
     def contacts(self, *contacts: Contact | str) -> None:
@@ -162,7 +162,7 @@ def test_two_relays_do_not_come_back_together() -> None:
     delays = []
     for seed in (1, 2):
         rig = Rig()
-        rig.dialler = Dialler(random.Random(seed))
+        rig.dialler = Dialler(random.Random(seed).random)
         rig.contacts("a")
         rig.dialler.failed(rig.now, rig.one().number, "")
         delays.append(rig.wait())
@@ -241,15 +241,15 @@ def long_wait(rig: Rig) -> float:
 def test_who_is_heard_of_in_a_new_life_is_dialled_soon() -> None:
     rig = Rig()
     assert long_wait(rig) > 5.0
-    rig.dialler.heard(rig.now, N30, 2)  # somebody else
-    rig.dialler.heard(rig.now, N20, 1)  # the life that has gone: somebody has not heard of that
+    rig.dialler.node_advertised(rig.now, N30, 2)  # somebody else
+    rig.dialler.node_advertised(rig.now, N20, 1)  # the old life: not everybody knows yet
     assert rig.wait() > 5.0
     rig.dialler.failed(rig.now, rig.one().number, "nobody there")
-    rig.dialler.heard(rig.now, N20, 2)
+    rig.dialler.node_advertised(rig.now, N20, 2)
     assert rig.wait() <= 0.5
     # It is not there after all: once for each life, and what failed before still counts.
     rig.dialler.failed(rig.now, rig.one().number, "nobody there")
-    rig.dialler.heard(rig.now, N20, 2)
+    rig.dialler.node_advertised(rig.now, N20, 2)
     assert rig.wait() > 5.0
 
 
@@ -257,7 +257,7 @@ def test_news_of_a_node_never_makes_anybody_wait_for_longer() -> None:
     rig = Rig()
     due = long_wait(rig)
     rig.now += due
-    rig.dialler.heard(rig.now, N20, 2)
+    rig.dialler.node_advertised(rig.now, N20, 2)
     assert rig.wait() == 0.0
 
 
@@ -270,7 +270,7 @@ def test_news_of_a_node_changes_nothing_for_who_was_sent_away(
     rig = Rig()
     rig.contacts(Contact(address="a", node=N20))
     rig.refused(rig.made(rig.one()), code, retry_after=retry_after)
-    rig.dialler.heard(rig.now, N20, 2)
+    rig.dialler.node_advertised(rig.now, N20, 2)
     assert rig.wait() >= 15.0
 
 
@@ -443,10 +443,10 @@ def test_parallel_connections_follow_the_first_to_its_node() -> None:
 # Wishes
 
 
-def test_a_wish_is_dialled_as_that_node_and_given_up_when_it_is_over() -> None:
+def test_a_demand_is_dialled_as_that_node_and_given_up_when_it_is_over() -> None:
     rig = Rig()
-    rig.dialler.wish(rig.now, N20, ("a", "b"))
-    rig.dialler.wish(rig.now, N20, ("a", "b"))
+    rig.dialler.add_demand(rig.now, N20, ("a", "b"))
+    rig.dialler.add_demand(rig.now, N20, ("a", "b"))
     dial = rig.one()
     assert (dial.contact, dial.node, dial.dynamic) == ("a", N20, True)
     rig.dialler.failed(rig.now, dial.number, "")
@@ -455,19 +455,19 @@ def test_a_wish_is_dialled_as_that_node_and_given_up_when_it_is_over() -> None:
     assert dial.contact == "b"
     session = rig.made(dial)
     rig.up(session, N20)
-    assert rig.dialler.wished() == [N20]
-    rig.dialler.unwish(rig.now, N20)
-    rig.dialler.unwish(rig.now, N20)
+    assert rig.dialler.demanded() == [N20]
+    rig.dialler.remove_demand(rig.now, N20)
+    rig.dialler.remove_demand(rig.now, N20)
     assert rig.dialler.poll_unwanted() == [session]
     rig.down(session, N20)
     assert rig.dialler.rows() == []
     assert rig.dialler.poll_timeout() is None
 
 
-def test_a_wish_is_fulfilled_by_whoever_dialled() -> None:
+def test_a_demand_is_fulfilled_by_whoever_dialled() -> None:
     rig = Rig()
     first = rig.arrive(N20)
-    rig.dialler.wish(rig.now, N20, ("a",))
+    rig.dialler.add_demand(rig.now, N20, ("a",))
     assert rig.dials() == []
     rig.down(first, N20)
     dial = rig.one()
@@ -483,9 +483,9 @@ def test_a_wish_is_fulfilled_by_whoever_dialled() -> None:
     assert rig.one().contact == "a"
 
 
-def test_a_fulfilled_wish_whose_own_session_ends_waits_for_the_others() -> None:
+def test_a_fulfilled_demand_whose_own_session_ends_waits_for_the_others() -> None:
     rig = Rig()
-    rig.dialler.wish(rig.now, N20, ("a",))
+    rig.dialler.add_demand(rig.now, N20, ("a",))
     own = rig.connect(N20)
     other = rig.arrive(N20, control=False)
     rig.down(own, N20)
@@ -495,11 +495,11 @@ def test_a_fulfilled_wish_whose_own_session_ends_waits_for_the_others() -> None:
     assert len(rig.dials()) == 1
 
 
-def test_a_wish_may_get_other_contacts() -> None:
+def test_a_demand_may_get_other_contacts() -> None:
     rig = Rig()
-    rig.dialler.wish(rig.now, N20, ("a",))
+    rig.dialler.add_demand(rig.now, N20, ("a",))
     session = rig.connect(N20)
-    rig.dialler.wish(rig.now, N20, ("b",))
+    rig.dialler.add_demand(rig.now, N20, ("b",))
     assert rig.dialler.poll_unwanted() == []  # what is up is good
     assert rig.dials() == []
     rig.down(session, N20)
@@ -507,17 +507,17 @@ def test_a_wish_may_get_other_contacts() -> None:
     dial = rig.one()
     assert dial.contact == "b"
     greeting = rig.made(dial)
-    rig.dialler.wish(rig.now, N20, ("c",))
+    rig.dialler.add_demand(rig.now, N20, ("c",))
     assert rig.dialler.poll_unwanted() == [greeting]
     assert rig.one().contact == "c"
 
 
-def test_a_wish_that_got_other_contacts_is_given_up_like_any_other() -> None:
+def test_a_demand_that_got_other_contacts_is_given_up_like_any_other() -> None:
     rig = Rig()
-    rig.dialler.wish(rig.now, N20, ("a",))
+    rig.dialler.add_demand(rig.now, N20, ("a",))
     session = rig.connect(N20)
-    rig.dialler.wish(rig.now, N20, ("b",))
-    rig.dialler.unwish(rig.now, N20)
+    rig.dialler.add_demand(rig.now, N20, ("b",))
+    rig.dialler.remove_demand(rig.now, N20)
     assert rig.dialler.poll_unwanted() == [session]
     rig.down(session, N20)
     assert rig.dialler.rows() == []
@@ -525,7 +525,7 @@ def test_a_wish_that_got_other_contacts_is_given_up_like_any_other() -> None:
 
 def test_contacts_that_lead_elsewhere_are_struck() -> None:
     rig = Rig()
-    rig.dialler.wish(rig.now, N20, ("a", "b"))
+    rig.dialler.add_demand(rig.now, N20, ("a", "b"))
     rig.refused(rig.made(rig.one()), CloseCode.WRONG_NODE)
     rig.wait()
     dial = rig.one()
@@ -539,35 +539,35 @@ def test_contacts_that_lead_elsewhere_are_struck() -> None:
     assert rig.dials() == []
 
 
-def test_a_wish_without_contacts_is_hopeless() -> None:
+def test_a_demand_without_contacts_is_hopeless() -> None:
     rig = Rig()
-    rig.dialler.wish(rig.now, N20, ())
+    rig.dialler.add_demand(rig.now, N20, ())
     assert rig.dials() == []
     assert rig.dialler.poll_reports()[0].retry_at is None
 
 
-def test_all_wishes_at_once() -> None:
+def test_all_demands_at_once() -> None:
     rig = Rig()
-    rig.dialler.set_wishes(rig.now, {N30: ("c",), N20: ("b",)})
+    rig.dialler.set_demands(rig.now, {N30: ("c",), N20: ("b",)})
     assert [dial.contact for dial in rig.dials()] == ["b", "c"]
-    rig.dialler.set_wishes(rig.now, {N30: ("c",)})
-    assert rig.dialler.wished() == [N30]
+    rig.dialler.set_demands(rig.now, {N30: ("c",)})
+    assert rig.dialler.demanded() == [N30]
 
 
 def test_control_servers_are_dialled_for_control_unless_they_are_dialled_anyway() -> None:
     rig = Rig()
     rig.dialler.set_contacts(rig.now, [Contact(address="b")])
-    rig.dialler.set_wishes(rig.now, {N30: ("c",)}, {N20: ("b",), N30: ("c",), N40: ("d",)})
-    assert rig.dialler.wished() == [N30, N40]
+    rig.dialler.set_demands(rig.now, {N30: ("c",)}, {N20: ("b",), N30: ("c",), N40: ("d",)})
+    assert rig.dialler.demanded() == [N30, N40]
     modes = {dial.contact: dial.mode for dial in rig.dials()}
     assert modes == {"b": Mode.BOTH, "c": Mode.BOTH, "d": Mode.CONTROL}
-    rig.dialler.set_wishes(rig.now, {}, {N40: ()})
-    assert rig.dialler.wished() == []
+    rig.dialler.set_demands(rig.now, {}, {N40: ()})
+    assert rig.dialler.demanded() == []
 
 
-def test_a_redirect_does_not_change_whom_a_wish_means() -> None:
+def test_a_redirect_does_not_change_whom_a_demand_means() -> None:
     rig = Rig()
-    rig.dialler.wish(rig.now, N20, ("a",))
+    rig.dialler.add_demand(rig.now, N20, ("a",))
     rig.refused(rig.made(rig.one()), CloseCode.OVERLOADED, redirect=("b",))
     rig.wait()
     dial = rig.one()
@@ -653,9 +653,9 @@ def test_stubs_are_no_nodes() -> None:
 def test_in_the_end_everything_is_connected(seed: int, fate: list[int]) -> None:
     """Whatever happens first, a network that works again is connected in bounded time."""
     rig = Rig()
-    rig.dialler = Dialler(random.Random(seed))
+    rig.dialler = Dialler(random.Random(seed).random)
     rig.contacts(Contact(address="a", parallel=2), "b")
-    rig.dialler.wish(rig.now, N30, ("c", "d"))
+    rig.dialler.add_demand(rig.now, N30, ("c", "d"))
     where = {"a": N20, "b": NodeId(40), "c": N30, "d": N30}
     live: dict[int, NodeId] = {}
     fates = iter(fate)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
 
 import pytest
 
 from laps_sdk.peering import port
 from laps_sdk.peering.events import Dial
-from laps_sdk.peering.port import PeerPort
+from laps_sdk.peering.port import PeerPort, PeerRelay
 from laps_sdk.quic.base import ConnectionStats
 from laps_sdk.quic.events import (
     Closed,
@@ -50,12 +51,13 @@ class Relay:
         return taken
 
 
-class Owner:
-    def __init__(self, relay: Any) -> None:
-        self.relay = relay
+class Server:
+    """Keeps what a port asks of its server."""
+
+    def __init__(self) -> None:
         self.settled = 0
         self.forgotten: list[int] = []
-        self.later: list[tuple[float, PeerPort]] = []
+        self.later: list[tuple[float, Callable[[], None]]] = []
 
     def settle(self) -> None:
         self.settled += 1
@@ -63,16 +65,24 @@ class Owner:
     def forget(self, number: int) -> None:
         self.forgotten.append(number)
 
-    def call_later(self, delay: float, port: PeerPort) -> None:
-        self.later.append((delay, port))
+    def call_later(self, delay: float, callback: Callable[[], None]) -> None:
+        self.later.append((delay, callback))
 
 
 class Rig:
     def __init__(self, *, is_client: bool = True, dial: Dial | None = None) -> None:
         self.relay = Relay()
-        self.owner = Owner(self.relay)
+        self.server = Server()
         self.connection = FakeConnection(is_client=is_client, alpn="laps-2")
-        self.port = PeerPort(self.owner, 7, self.connection, dial)
+        self.port = PeerPort(
+            cast("PeerRelay", self.relay),
+            7,
+            self.connection,
+            dial,
+            settle=self.server.settle,
+            on_closed=self.server.forget,
+            call_later=self.server.call_later,
+        )
 
     def stream(self, stream_id: int) -> FakeStream:
         return self.connection.streams[stream_id]
@@ -120,8 +130,8 @@ def test_what_arrives_is_sorted() -> None:
         ("out_stream_gone", stream, 99, False),
         ("connection_closed", 9, "bye"),
     ]
-    assert rig.owner.forgotten == [7]
-    assert rig.owner.settled == 1
+    assert rig.server.forgotten == [7]
+    assert rig.server.settled == 1
 
 
 @pytest.mark.parametrize(("code", "told"), [(0, 0), (0x10A, CloseCode.INTERNAL_ERROR)])
@@ -137,7 +147,7 @@ def test_a_fault_that_the_relay_leaves_to_us_ends_the_connection() -> None:
     rig.port.handle_events([StreamData(3, b"d", False), StreamData(7, b"d", False)])
     assert rig.connection.closes == [(CloseCode.PROTOCOL_VIOLATION, "x" * 200)]
     assert len(rig.relay.take()) == 1
-    assert rig.owner.settled == 1
+    assert rig.server.settled == 1
 
 
 def test_headers_of_a_later_version_end_one_stream() -> None:
@@ -221,17 +231,17 @@ def test_messages_for_a_cpp_relay_leave_one_by_one() -> None:
     rig = Rig()
     rig.port.carry_out(alone(b"1", b"2", b"3"))
     assert rig.stream(0).written == b"1"
-    assert [delay for delay, _ in rig.owner.later] == [0.0]
+    assert [delay for delay, _ in rig.server.later] == [0.0]
     rig.stream(0).queued_bytes = 1  # it has not left yet
     rig.port.carry_out(alone(b"4"))
     rig.port.send_alone()
     assert rig.stream(0).written == b"1"
-    assert rig.owner.later[-1] == (port.ALONE_RETRY, rig.port)
+    assert rig.server.later[-1] == (port.ALONE_RETRY, rig.port.send_alone)
     rig.stream(0).queued_bytes = 0
     for expected in (b"12", b"123", b"1234", b"1234"):
         rig.port.send_alone()
         assert rig.stream(0).written == expected
-    assert len(rig.owner.later) == 5
+    assert len(rig.server.later) == 5
     rig.port.carry_out(alone(b"5"))
     assert rig.stream(0).written == b"12345"
 

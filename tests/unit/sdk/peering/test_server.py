@@ -171,7 +171,6 @@ def test_a_port_that_is_not_open_has_no_address(tmp_path: Path) -> None:
         _ = task.server.address
     with pytest.raises(RuntimeError, match="not open"):
         _ = task.server.now
-    task.server.call_later(0, None)  # type: ignore[arg-type]  # nothing is called
 
 
 async def test_timers_of_the_relay_come_true(tmp_path: Path) -> None:

@@ -50,11 +50,6 @@ def load_class(relay: StubRelay) -> LoadClass:
     return relay.info.node.load.load_class
 
 
-class Half:
-    def random(self) -> float:
-        return 0.5
-
-
 def stub_relay(**more: Any) -> StubRelay:
     return StubRelay(
         Identity(node_id=NodeId(9), epoch=3),
@@ -63,7 +58,7 @@ def stub_relay(**more: Any) -> StubRelay:
         hasher=HASHER,
         authenticator=OpenAuthenticator(),
         challenge=lambda: bytes(32),
-        random=Half(),
+        random=lambda: 0.5,
         **{"may_peer": lambda _node: None} | more,
     )
 

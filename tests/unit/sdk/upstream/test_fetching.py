@@ -380,7 +380,7 @@ def test_a_request_that_cannot_be_read_or_means_another_track(data: SubscribeDat
 def test_an_edge_that_takes_nothing_more() -> None:
     world, one, _, _ = edges()
     world.mute = True
-    world.port(one).bridge.client._virtual.session.close()
+    world.port(one).bridge.client.session.close()
     serve(world, one, fetch_data(RANGE, NO_PARAMETERS, D18))
     ((_, refusal, _),) = calls(world, one, "fetch_refused")
     assert refusal == SubscribeCode.LIMIT

@@ -1,4 +1,4 @@
-"""The admin's HTTP application: health, metrics, tables, orders, pages.
+"""The admin's HTTP application: health, metrics, tables, commands, pages.
 
 Handlers are coroutines and do not wait, so they run in the relay's own loop and see its tables
 between two turns, never in the middle of one.
@@ -18,13 +18,14 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from laps_relay.admin.guard import Guard
 from laps_relay.admin.live import LiveFeed
-from laps_relay.admin.network_api import NetworkView, add_network
+from laps_relay.admin.network_api import add_network
 from laps_relay.admin.paging import Limit, Offset, paged
 from laps_relay.admin.views import (
     CacheState,
     ConfigValue,
     Info,
     NamespaceItem,
+    NetworkView,
     Page,
     Purged,
     RelayView,
@@ -44,11 +45,11 @@ __all__ = ["make_app"]
 
 _STATIC: Final = Path(__file__).parent / "static"
 _SHOWN: Final = 20
-"""Numbers that an error names."""
+"""Session numbers that an error lists."""
 
 
 class PurgeRequest(BaseModel):
-    """Which track to forget; without one: all."""
+    """The track to remove from the cache; without one: all."""
 
     track: str | None = Field(None, description="Text form, such as example.2enet-team2--report.")
 
@@ -88,7 +89,7 @@ class RedirectRequest(_Away):
 
 
 class Redirected(BaseModel):
-    """What a redirect did."""
+    """The result of a redirect."""
 
     sessions: int = Field(description="How many clients were told to go.")
 
@@ -103,7 +104,7 @@ def make_app(
     network: Callable[[], NetworkView | None] = lambda: None,
     static: Path = _STATIC,
 ) -> FastAPI:
-    """The application; ``token`` None means that only loopback can reach it."""
+    """Return the application; without a token only loopback can reach it."""
     live = feed or LiveFeed(view)
     app = FastAPI(
         title="LAPS relay admin",
@@ -115,7 +116,7 @@ def make_app(
     _add_state(app, view)
     _add_tables(app, view, page_limit)
     add_network(app, network, page_limit)
-    _add_orders(app, view)
+    _add_commands(app, view)
     _add_live(app, live)
     if static.is_dir():
         app.mount("/", StaticFiles(directory=static, html=True), name="pages")
@@ -123,7 +124,7 @@ def make_app(
 
 
 def _pages(static: Path) -> frozenset[str]:
-    """The paths under which the static files are served."""
+    """Return the paths under which the static files are served."""
     files = {f"/{file.relative_to(static).as_posix()}" for file in static.rglob("*.*")}
     return frozenset(files | {"/"})
 
@@ -131,12 +132,12 @@ def _pages(static: Path) -> frozenset[str]:
 def _add_state(app: FastAPI, view: RelayView) -> None:
     @app.get("/healthz", response_class=PlainTextResponse, tags=["state"])
     async def healthz() -> str:
-        """The process lives and its loop turns."""
+        """Answer if the process lives and its loop turns."""
         return "ok\n"
 
     @app.get("/readyz", response_class=PlainTextResponse, tags=["state"])
     async def readyz(response: Response) -> str:
-        """Clients are taken; 503 while starting or draining."""
+        """Answer 200 if clients are accepted, 503 while the relay starts or drains."""
         if view.ready:
             return "ready\n"
         response.status_code = 503
@@ -144,29 +145,29 @@ def _add_state(app: FastAPI, view: RelayView) -> None:
 
     @app.get("/metrics", tags=["state"])
     async def metrics() -> Response:
-        """Prometheus text."""
+        """Return the metrics as Prometheus text."""
         return Response(await view.metrics(), media_type=CONTENT_TYPE)
 
     @app.get("/certificate.sha256", response_class=PlainTextResponse, tags=["state"])
     async def certificate() -> str:
-        """SHA-256 of the certificate in hex, for serverCertificateHashes."""
+        """Return SHA-256 of the certificate in hex, for serverCertificateHashes."""
         return view.certificate_sha256 + "\n"
 
     @app.get("/v1/info", tags=["state"])
     async def info() -> Info:
-        """What runs here."""
+        """Return version, addresses and state of the relay."""
         return view.info()
 
     @app.get("/v1/config", tags=["state"])
     async def config() -> list[ConfigValue]:
-        """Every key, its value and its source; secrets are masked."""
+        """Return every key, its value and its source; secrets are masked."""
         return view.config()
 
 
 def _add_tables(app: FastAPI, view: RelayView, page_limit: int) -> None:
     @app.get("/v1/sessions", response_model=Page[SessionItem], tags=["tables"])
     async def sessions(limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
-        """Sessions of clients."""
+        """List the sessions of clients."""
         now = view.now
         return paged(
             view.sessions(),
@@ -178,12 +179,12 @@ def _add_tables(app: FastAPI, view: RelayView, page_limit: int) -> None:
 
     @app.get("/v1/tracks", response_model=Page[TrackItem], tags=["tables"])
     async def tracks(limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
-        """Tracks with their counters."""
+        """List the tracks with their counters."""
         return paged(view.tracks(), limit, offset, page_limit, track_item)
 
     @app.get("/v1/subscriptions", response_model=Page[SubscriptionItem], tags=["tables"])
     async def subscriptions(limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
-        """Receivers of tracks."""
+        """List the receivers of tracks."""
         now = view.now
         return paged(
             view.subscriptions(),
@@ -195,7 +196,7 @@ def _add_tables(app: FastAPI, view: RelayView, page_limit: int) -> None:
 
     @app.get("/v1/namespaces", response_model=Page[NamespaceItem], tags=["tables"])
     async def namespaces(limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
-        """Published namespaces."""
+        """List the published namespaces."""
         now = view.now
         return paged(
             view.namespaces(), limit, offset, page_limit, lambda row: namespace_item(row, now)
@@ -203,7 +204,7 @@ def _add_tables(app: FastAPI, view: RelayView, page_limit: int) -> None:
 
     @app.get("/v1/cache", tags=["tables"])
     async def cache() -> CacheState:
-        """How full the cache is."""
+        """Return how full the cache is."""
         rows = [row.counters for row in view.tracks()]
         return CacheState(
             bytes=sum(item.cached_bytes for item in rows),
@@ -214,48 +215,48 @@ def _add_tables(app: FastAPI, view: RelayView, page_limit: int) -> None:
         )
 
 
-def _add_orders(app: FastAPI, view: RelayView) -> None:
-    @app.post("/v1/cache/purge", tags=["orders"])
-    async def purge(order: PurgeRequest) -> Purged:
-        """Forget cached objects of one track, or of all."""
+def _add_commands(app: FastAPI, view: RelayView) -> None:
+    @app.post("/v1/cache/purge", tags=["commands"])
+    async def purge(body: PurgeRequest) -> Purged:
+        """Remove cached objects of one track, or of all."""
         try:
-            track = None if order.track is None else FullTrackName.parse(order.track)
+            track = None if body.track is None else FullTrackName.parse(body.track)
         except TextFormError as error:
             raise HTTPException(400, str(error)) from None
         return Purged(bytes=view.purge(track))
 
-    @app.post("/v1/drain", status_code=202, tags=["orders"])
-    async def drain(order: DrainRequest) -> dict[str, str]:
-        """Send GOAWAY to everybody; the relay takes no new sessions."""
-        view.drain(order.new_uri)
+    @app.post("/v1/drain", status_code=202, tags=["commands"])
+    async def drain(body: DrainRequest) -> dict[str, str]:
+        """Send GOAWAY to all clients, and accept no new sessions."""
+        view.drain(body.new_uri)
         return {"state": "draining"}
 
-    @app.delete("/v1/drain", tags=["orders"])
+    @app.delete("/v1/drain", tags=["commands"])
     async def stay() -> dict[str, str]:
-        """Take a drain back: who has not left stays; 409 if there is nothing to take back."""
+        """Take a drain back: clients that have not left stay. 409 if the relay does not drain."""
         if reason := view.stay():
             raise HTTPException(409, reason)
         return {"state": "ready"}
 
-    @app.post("/v1/redirect", tags=["orders"])
-    async def redirect(order: RedirectRequest) -> Redirected:
-        """Send some clients to another relay; all others stay; 404 if there is no such session."""
-        if (order.sessions is None) == (order.share is None):
+    @app.post("/v1/redirect", tags=["commands"])
+    async def redirect(body: RedirectRequest) -> Redirected:
+        """Send some clients to another relay; 404 if a session does not exist."""
+        if (body.sessions is None) == (body.share is None):
             raise HTTPException(400, "give either sessions or share")
-        there = {row.session for row in view.sessions()} if order.sessions else set()
-        if unknown := sorted(set(order.sessions or ()) - there):
-            # Half an order would leave its sender to guess which half was done.
+        there = {row.session for row in view.sessions()} if body.sessions else set()
+        if unknown := sorted(set(body.sessions or ()) - there):
+            # Half a redirect would leave its sender to guess which half was done.
             shown = ", ".join(map(str, unknown[:_SHOWN]))
             more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
             raise HTTPException(404, f"no such session: {shown}{more}; nobody was told to go")
-        told = view.redirect(order.sessions, order.share or 0.0, order.new_uri)
+        told = view.redirect(body.sessions, body.share or 0.0, body.new_uri)
         return Redirected(sessions=told)
 
 
 def _add_live(app: FastAPI, feed: LiveFeed) -> None:
     @app.get("/v1/live", tags=["tables"])
     async def live() -> StreamingResponse:
-        """Server-sent events: one snapshot a second."""
+        """Stream one snapshot a second as server-sent events."""
         if feed.full:
             raise HTTPException(503, "too many pages watch already")
         return StreamingResponse(feed.stream(), media_type="text/event-stream")

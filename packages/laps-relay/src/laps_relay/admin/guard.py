@@ -1,10 +1,10 @@
-"""Who may use the admin: a bearer token, compared in constant time, and headers on every answer.
+"""Access to the admin: a bearer token, checks of the origin, and security headers.
 
-There are no cookies, so no other page can make a browser act here. A page on another host name
-that resolves to loopback cannot either: without a token only loopback names are served.
+There are no cookies, so a page of another site cannot use a browser's rights here. Without a token
+only loopback host names are served, against names of other sites that resolve to loopback.
 
-Our own pages come without a token, since a browser has none before its reader typed it. They hold
-no data: what they show they ask for with the token.
+The admin's own pages need no token, because a browser has none before its user typed it. The pages
+hold no data: their scripts request it with the token.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 __all__ = ["OPEN_PATHS", "Guard"]
 
 OPEN_PATHS: Final = frozenset({"/healthz"})
-"""What needs no token: a load balancer has none."""
+"""Paths that need no token, for load balancers."""
 
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
 
@@ -40,7 +40,7 @@ _HEADERS: Final = {
 
 
 class Guard:
-    """ASGI middleware around everything."""
+    """ASGI middleware that checks every request."""
 
     def __init__(
         self, app: ASGIApp, token: str | None, pages: frozenset[str] = frozenset()
@@ -97,7 +97,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _is_foreign(headers: Headers) -> bool:
-    """Browsers say which page asks; other programs say nothing. Links to us may be followed."""
+    """Return whether another site's page makes the request; links to the admin may be followed."""
     origin = headers.get("origin")
     if origin is not None and origin.partition("://")[2] != headers.get("host", ""):
         return True

@@ -1,4 +1,4 @@
-"""The live stream: one snapshot a second, made once for all pages that watch (SSE)."""
+"""The live stream: one snapshot a second as server-sent events, made once for all pages."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["MAX_WATCHERS", "LiveFeed"]
 
 MAX_WATCHERS: Final = 16
 _ROWS: Final = 100
-"""Sessions and tracks in a snapshot; the tables have them all."""
+"""Sessions and tracks in a snapshot; the tables have all of them."""
 
 
 class LiveFeed:
-    """Makes snapshots while somebody watches."""
+    """Makes snapshots while a page watches."""
 
     def __init__(self, view: RelayView, interval: float = 1.0) -> None:
         self._view = view
@@ -29,16 +29,16 @@ class LiveFeed:
         self._made: tuple[float, bytes] | None = None
 
     def stop(self) -> None:
-        """End all streams: the relay stops."""
+        """End all streams, because the relay stops."""
         self._stopping.set()
 
     @property
     def full(self) -> bool:
-        """Whether one more would be too many."""
+        """Whether no further watcher is accepted."""
         return self.watchers >= MAX_WATCHERS
 
     async def snapshot(self) -> Live:
-        """What is there now, busiest tracks first."""
+        """Return a snapshot, busiest tracks first."""
         view, now = self._view, self._view.now
         tracks = await view.tracks_in_parts()
         busiest = heapq.nlargest(_ROWS, tracks, key=lambda row: row.counters.bytes_out)
@@ -51,7 +51,7 @@ class LiveFeed:
         )
 
     async def stream(self) -> AsyncGenerator[bytes]:
-        """Server-sent events until the page goes or the relay stops."""
+        """Yield server-sent events until the page closes or the relay stops."""
         self.watchers += 1
         try:
             while not self._stopping.is_set():
@@ -65,7 +65,7 @@ class LiveFeed:
             self.watchers -= 1
 
     async def _current(self) -> bytes:
-        """The snapshot of this second, made at most once."""
+        """Return the snapshot of this second, made at most once."""
         async with self._making:
             now = self._view.now
             if self._made is None or now - self._made[0] >= self._interval / 2:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Final, Protocol
+from collections.abc import Callable
+from typing import Annotated, Any, Final
 
 from fastapi import FastAPI, HTTPException, Query, Request
 from pydantic import BaseModel, Field
 
 from laps_relay.admin.paging import Limit, Offset, paged
-from laps_relay.admin.views import Page
+from laps_relay.admin.views import NetworkView, Page, PlanState, PolicyState
 from laps_relay.network.views import AnnounceRow, FibRow, NodeRow, PeerRow, SetRow, SubscribeRow
 from laps_sdk.peering.dialler import DialRow
 from laps_sdk.quic.base import ConnectionStats
@@ -17,78 +17,10 @@ from laps_wire.errors import LapsError
 from laps_wire.nodeid import NodeId
 from laps_wire.telemetry import safe_text
 
-__all__ = ["NetworkView", "PlanState", "PolicyState", "add_network"]
+__all__ = ["add_network"]
 
 _MAX_PLAN: Final = 16 << 20
-"""Bytes of a plan that come over the API; a file may be larger."""
-
-
-class PolicyState(BaseModel):
-    """The policy that is in force."""
-
-    file: str
-    rules: list[str] = Field(description="Each rule in words.")
-
-
-class PlanState(BaseModel):
-    """The plan that is followed, if there is one."""
-
-    id: Annotated[str, Field(description="Empty: no plan is followed.")] = ""
-    version: int = 0
-    made_us: int = 0
-    expires_us: int = 0
-    entries: Annotated[int, Field(description="Entries for this relay.")] = 0
-    source: Annotated[str, Field(description="The file, or admin.")] = ""
-    refusal: Annotated[
-        str, Field(description="Why the last plan was not followed, or what it waits for.")
-    ] = ""
-
-
-class NetworkView(Protocol):
-    """The network as the admin sees it."""
-
-    @property
-    def now(self) -> float:
-        """The clock of the tables."""
-
-    def peers(self) -> Sequence[PeerRow]:
-        """All connections to other relays."""
-
-    def contacts(self) -> Sequence[DialRow]:
-        """Where connections are dialled."""
-
-    def peer_connection(self, session: int) -> ConnectionStats | None:
-        """The figures of a peer's connection."""
-
-    def nodes(self) -> Sequence[NodeRow]:
-        """The NIB."""
-
-    def announces(self) -> Sequence[AnnounceRow]:
-        """All announces."""
-
-    def subscribes(self, key: int | None = None) -> Sequence[SubscribeRow]:
-        """All subscribes, or those of one track."""
-
-    def sets(self) -> Sequence[SetRow]:
-        """All subscriber node sets."""
-
-    def fib(self) -> Sequence[FibRow]:
-        """The FIB."""
-
-    def policy(self) -> PolicyState:
-        """The policy."""
-
-    def forget_key(self, node: NodeId) -> str | None:
-        """Let another key have a node id, or say why not."""
-
-    def plan(self) -> PlanState:
-        """The plan."""
-
-    def offer_plan(self, text: bytes) -> str | None:
-        """Follow this plan, or say why not."""
-
-    def drop_plan(self) -> bool:
-        """Follow no plan; whether there was one."""
+"""Largest plan in bytes that the API accepts; a file may be larger."""
 
 
 class PeerItem(BaseModel):
@@ -128,7 +60,7 @@ class ContactItem(BaseModel):
 
 
 class NodeItem(BaseModel):
-    """A node and the best way to it."""
+    """A node and the best path to it."""
 
     node: str
     type: str
@@ -305,7 +237,7 @@ Key = Annotated[
 
 
 def add_network(app: FastAPI, network: Callable[[], NetworkView | None], page_limit: int) -> None:
-    """Add the routes; ``network`` gives None while the relay stands alone."""
+    """Add the routes; ``network`` returns None while the relay is alone."""
 
     def view() -> NetworkView:
         found = network()
@@ -317,7 +249,7 @@ def add_network(app: FastAPI, network: Callable[[], NetworkView | None], page_li
 
     @app.get("/v1/network/peers", response_model=Page[PeerItem], tags=["network"])
     async def peers(limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
-        """Connections to other relays."""
+        """List the connections to other relays."""
         source = view()
         return paged(
             source.peers(),
@@ -329,7 +261,7 @@ def add_network(app: FastAPI, network: Callable[[], NetworkView | None], page_li
 
     @app.get("/v1/network/contacts", response_model=Page[ContactItem], tags=["network"])
     async def contacts(limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
-        """Connections that this relay dials, also those that it does not get."""
+        """List the connections that this relay dials, also those that fail."""
         source = view()
         return paged(
             source.contacts(), limit, offset, page_limit, lambda row: _contact_item(row, source.now)
@@ -337,40 +269,40 @@ def add_network(app: FastAPI, network: Callable[[], NetworkView | None], page_li
 
     @app.get("/v1/network/nodes", response_model=Page[NodeItem], tags=["network"])
     async def nodes(limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
-        """The node information base, with the best way to each node."""
+        """List the node information base, with the best path to each node."""
         return paged(view().nodes(), limit, offset, page_limit, _node_item)
 
     @app.get("/v1/network/announces", response_model=Page[InterestItem], tags=["network"])
     async def announces(limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
-        """Announces of all relays."""
+        """List the announces of all relays."""
         return paged(view().announces(), limit, offset, page_limit, _interest_item)
 
     @app.get("/v1/network/subscribes", response_model=Page[InterestItem], tags=["network"])
     async def subscribes(
         limit: Limit = None, offset: Offset = 0, key: Key = None
     ) -> dict[str, Any]:
-        """Subscribes of all relays."""
+        """List the subscribes of all relays."""
         rows = view().subscribes(None if key is None else int(key, 16))
         return paged(rows, limit, offset, page_limit, _interest_item)
 
     @app.get("/v1/network/sets", response_model=Page[SetItem], tags=["network"])
     async def sets(limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
-        """Subscriber node sets, of peers and our own."""
+        """List the subscriber node sets, of peers and of this relay."""
         return paged(view().sets(), limit, offset, page_limit, _set_item)
 
     @app.get("/v1/network/fib", response_model=Page[FibItem], tags=["network"])
     async def fib(limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
-        """Where data goes."""
+        """List the FIB: where data goes."""
         return paged(view().fib(), limit, offset, page_limit, _fib_item)
 
     @app.get("/v1/network/policy", tags=["network"])
     async def policy() -> PolicyState:
-        """The policy that is in force."""
+        """Return the policy that is in force."""
         return view().policy()
 
-    @app.post("/v1/network/nodes/{node}/forget-key", tags=["orders"])
+    @app.post("/v1/network/nodes/{node}/forget-key", tags=["commands"])
     async def forget_key(node: str) -> dict[str, str]:
-        """Forget the key that holds a node id, so that another one can; 409 if that cannot be."""
+        """Forget the key that holds a node id, so that another key can; 409 if that is refused."""
         try:
             wanted = NodeId.parse(node)
         except LapsError as error:
@@ -382,10 +314,10 @@ def add_network(app: FastAPI, network: Callable[[], NetworkView | None], page_li
 
     @app.get("/v1/plan", tags=["network"])
     async def plan() -> PlanState:
-        """The plan that is followed."""
+        """Return the plan that is followed."""
         return view().plan()
 
-    @app.post("/v1/plan", tags=["orders"])
+    @app.post("/v1/plan", tags=["commands"])
     async def offer_plan(request: Request) -> PlanState:
         """Follow the signed plan in the body; 409 with the reason if it is refused."""
         source = view()
@@ -399,9 +331,9 @@ def add_network(app: FastAPI, network: Callable[[], NetworkView | None], page_li
             raise HTTPException(409, reason)
         return source.plan()
 
-    @app.delete("/v1/plan", tags=["orders"])
+    @app.delete("/v1/plan", tags=["commands"])
     async def drop_plan() -> PlanState:
-        """Follow no plan any more; 404 if there is none."""
+        """Stop following a plan; 404 if there is none."""
         source = view()
         if not source.drop_plan():
             raise HTTPException(404, "no plan is followed")

@@ -1,4 +1,4 @@
-"""uvicorn inside the relay's own loop: no signals, no log set-up, no threads of its own."""
+"""The admin's HTTP server: uvicorn in the relay's own loop, without signals and log set-up."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["AdminServer"]
 
 
 class _Quiet(uvicorn.Server):
-    """The relay handles signals itself, and wants to know when connections are taken."""
+    """A server that leaves signals to the relay, and tells when it accepts connections."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -29,7 +29,7 @@ class _Quiet(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Nothing is captured."""
+        """Capture no signal."""
         yield
 
 
@@ -56,12 +56,12 @@ class AdminServer:
 
     @property
     def url(self) -> str:
-        """Where it answers."""
+        """The address that it answers at."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{self._port}"
 
     async def start(self) -> None:
-        """Bind and serve; raises ``OSError`` if the port cannot be had."""
+        """Bind and serve. Raises ``OSError`` if the port is taken."""
         # Bound here and not by uvicorn, which would end the process if it cannot.
         if self._socket is None:
             self._socket = socket.create_server(
@@ -87,7 +87,7 @@ class AdminServer:
         await self._server.up.wait()
 
     async def stop(self) -> None:
-        """Answer what is under way, then close."""
+        """Answer requests under way, then close."""
         if self._feed is not None:
             self._feed.stop()
         if self._server is not None:

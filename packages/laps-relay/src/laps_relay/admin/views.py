@@ -1,28 +1,35 @@
-"""What the admin sees of a relay, and the rows that its API answers with.
+"""What the admin needs of a relay, and the rows of its API.
 
-The admin knows a relay only through :class:`RelayView`; tests give it another one. Rows name their
-fields as the tables of the core do. Tracks are in the text form of ``laps_wire.names``.
+The admin knows a relay only through :class:`RelayView` and :class:`NetworkView`. Fields of rows are
+named as in the tables of the core. Tracks are in the text form of ``laps_wire.names``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any, Generic, Protocol, TypeVar, overload
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
+from laps_relay.network.views import AnnounceRow, FibRow, NodeRow, PeerRow, SetRow, SubscribeRow
 from laps_sdk.edge.events import NamespaceRow, SessionRow, SubscriptionRow, TrackRow
+from laps_sdk.peering.dialler import DialRow
 from laps_sdk.quic.base import ConnectionStats
 from laps_wire.names import FullTrackName
+from laps_wire.nodeid import NodeId
 from laps_wire.telemetry import safe_text
 
 __all__ = [
     "CacheState",
     "ConfigValue",
     "Info",
+    "LazyRows",
     "Live",
     "NamespaceItem",
+    "NetworkView",
     "Page",
+    "PlanState",
+    "PolicyState",
     "Purged",
     "RelayView",
     "SessionItem",
@@ -40,13 +47,13 @@ T = TypeVar("T")
 
 
 class Info(BaseModel):
-    """What runs here."""
+    """Version, addresses and state of a relay."""
 
     version: str
     node_id: str
     region: str
     url: str
-    """Where clients connect."""
+    """The address that clients connect to."""
     transport: str
     drafts: list[str]
     certificate_sha256: str
@@ -161,7 +168,7 @@ class CacheState(BaseModel):
 
 
 class Purged(BaseModel):
-    """What a purge removed."""
+    """The result of a purge."""
 
     bytes: int
 
@@ -175,7 +182,7 @@ class ConfigValue(BaseModel):
 
 
 class Totals(BaseModel):
-    """Sums over all tracks that are there now."""
+    """Sums over all present tracks."""
 
     sessions: int
     tracks: int
@@ -191,7 +198,7 @@ class Totals(BaseModel):
 
 
 class Live(BaseModel):
-    """What the live page draws: once a second."""
+    """The snapshot that the live page draws once a second."""
 
     time: float
     """Unix time, in seconds."""
@@ -200,8 +207,29 @@ class Live(BaseModel):
     tracks: list[TrackItem]
 
 
+class PolicyState(BaseModel):
+    """The policy that is in force."""
+
+    file: str
+    rules: list[str] = Field(description="Each rule in words.")
+
+
+class PlanState(BaseModel):
+    """The plan that is followed, if there is one."""
+
+    id: Annotated[str, Field(description="Empty: no plan is followed.")] = ""
+    version: int = 0
+    made_us: int = 0
+    expires_us: int = 0
+    entries: Annotated[int, Field(description="Entries for this relay.")] = 0
+    source: Annotated[str, Field(description="The file, or admin.")] = ""
+    refusal: Annotated[
+        str, Field(description="Why the last plan was not followed, or what it waits for.")
+    ] = ""
+
+
 class RelayView(Protocol):
-    """A relay, as the admin sees it."""
+    """What the admin needs of a relay."""
 
     @property
     def now(self) -> float:
@@ -209,57 +237,142 @@ class RelayView(Protocol):
 
     @property
     def ready(self) -> bool:
-        """Whether clients are taken."""
+        """Whether clients are accepted."""
 
     @property
     def certificate_sha256(self) -> str:
-        """Of the certificate that new connections get, in hex."""
+        """SHA-256 of the certificate that new connections get, in hex."""
 
     def info(self) -> Info:
-        """What runs here."""
+        """Return version, addresses and state of the relay."""
 
     def sessions(self) -> Sequence[SessionRow]:
-        """All sessions."""
+        """Return all sessions."""
 
     def connection(self, session: int) -> ConnectionStats | None:
-        """The figures of a session's connection."""
+        """Return the figures of a session's connection."""
 
     def tracks(self) -> Sequence[TrackRow]:
-        """All tracks."""
+        """Return all tracks."""
 
     async def tracks_in_parts(self) -> Sequence[TrackRow]:
-        """All tracks, read without holding up the loop."""
+        """Return all tracks, read without delaying the loop."""
 
     def subscriptions(self) -> Sequence[SubscriptionRow]:
-        """All receivers."""
+        """Return all receivers."""
 
     def namespaces(self) -> Sequence[NamespaceRow]:
-        """All published namespaces."""
+        """Return all published namespaces."""
 
     def cache_limits(self) -> dict[str, float]:
-        """What the cache may hold."""
+        """Return what the cache may hold."""
 
     def purge(self, track: FullTrackName | None) -> int:
-        """Forget cached objects; how many bytes that were."""
+        """Remove cached objects; return their bytes."""
 
     def config(self) -> list[ConfigValue]:
-        """The configuration with its sources."""
+        """Return every configuration value with its source."""
 
     def drain(self, new_uri: str) -> None:
-        """Send everybody away."""
+        """Send all clients away."""
 
     def stay(self) -> str | None:
-        """Take a drain back, or say why not."""
+        """Take a drain back; return why that is refused, or None."""
 
     def redirect(self, sessions: Sequence[int] | None, share: float, new_uri: str) -> int:
-        """Send some clients elsewhere; how many were told."""
+        """Send some clients elsewhere; return how many."""
 
     async def metrics(self) -> bytes:
-        """The text for Prometheus."""
+        """Return the text for Prometheus."""
+
+
+class NetworkView(Protocol):
+    """What the admin needs of a relay's part in the network."""
+
+    @property
+    def now(self) -> float:
+        """The clock of the tables."""
+
+    def peers(self) -> Sequence[PeerRow]:
+        """Return all connections to other relays."""
+
+    def contacts(self) -> Sequence[DialRow]:
+        """Return where connections are dialled."""
+
+    def peer_connection(self, session: int) -> ConnectionStats | None:
+        """Return the figures of a peer's connection."""
+
+    def nodes(self) -> Sequence[NodeRow]:
+        """Return the NIB."""
+
+    def announces(self) -> Sequence[AnnounceRow]:
+        """Return all announces."""
+
+    def subscribes(self, key: int | None = None) -> Sequence[SubscribeRow]:
+        """Return all subscribes, or those of one track."""
+
+    def sets(self) -> Sequence[SetRow]:
+        """Return all subscriber node sets."""
+
+    def fib(self) -> Sequence[FibRow]:
+        """Return the FIB."""
+
+    def policy(self) -> PolicyState:
+        """Return the policy that is in force."""
+
+    def forget_key(self, node: NodeId) -> str | None:
+        """Let another key hold a node id; return why that is refused, or None."""
+
+    def plan(self) -> PlanState:
+        """Return the plan that is followed."""
+
+    def offer_plan(self, text: bytes) -> str | None:
+        """Follow this plan; return why that is refused, or None."""
+
+    def drop_plan(self) -> bool:
+        """Follow no plan; return whether there was one."""
+
+
+class LazyRows(Sequence[T]):
+    """A table whose rows are made when they are read.
+
+    A million rows take seconds to make, and a relay that stands still for so long loses its peers.
+    """
+
+    __slots__ = ("_rows", "_size")
+
+    def __init__(self, size: int, rows: Callable[[slice], Sequence[T]]) -> None:
+        """``rows``: those of a slice that has a start, and no step."""
+        self._size = size
+        self._rows = rows
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return self._size
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
+
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+        """Return one row, or a slice of rows."""
+        if isinstance(index, int):
+            at = range(self._size)[index]
+            return self._rows(slice(at, at + 1))[0]
+        start, stop, step = index.indices(self._size)
+        if step != 1:
+            return [self[at] for at in range(start, stop, step)]
+        return self._rows(slice(start, max(start, stop)))
+
+    def __iter__(self) -> Iterator[T]:
+        """Iterate over all rows, which are made at once."""
+        return iter(self._rows(slice(0, self._size)))
 
 
 def session_item(row: SessionRow, stats: ConnectionStats | None, now: float) -> SessionItem:
-    """A session as the API shows it."""
+    """Return a session as the API shows it."""
     item = SessionItem(
         session=row.session,
         address=row.info.peer_address,
@@ -293,7 +406,7 @@ def session_item(row: SessionRow, stats: ConnectionStats | None, now: float) -> 
 
 
 def track_item(row: TrackRow) -> TrackItem:
-    """A track as the API shows it."""
+    """Return a track as the API shows it."""
     counters = row.counters._asdict()
     del counters["receivers"]
     return TrackItem(
@@ -313,7 +426,7 @@ def track_item(row: TrackRow) -> TrackItem:
 
 
 def subscription_item(row: SubscriptionRow, now: float) -> SubscriptionItem:
-    """A receiver as the API shows it."""
+    """Return a receiver as the API shows it."""
     counters = {} if row.counters is None else row.counters._asdict()
     return SubscriptionItem(
         session=row.session,
@@ -329,7 +442,7 @@ def subscription_item(row: SubscriptionRow, now: float) -> SubscriptionItem:
 
 
 def namespace_item(row: NamespaceRow, now: float) -> NamespaceItem:
-    """A namespace as the API shows it."""
+    """Return a namespace as the API shows it."""
     return NamespaceItem(
         namespace=str(row.namespace),
         session=row.session,
@@ -338,7 +451,7 @@ def namespace_item(row: NamespaceRow, now: float) -> NamespaceItem:
 
 
 def totals(view: RelayView, tracks: Sequence[TrackRow]) -> Totals:
-    """Sums over all tracks."""
+    """Return the sums over all tracks."""
     counters = [row.counters for row in tracks]
     return Totals(
         sessions=len(view.sessions()),

@@ -1,7 +1,20 @@
-"""The ``laps-relay`` command."""
+"""The ``laps-relay`` command.
+
+::
+
+    laps-relay serve                               serve --> laps_relay.server.RelayApp, Workers
+               config | version                    config
+               dev-cert | stub-key | forget-key    config
+               policy check | explain              policy        imported when it is called
+               sim run | replay | mutants | plan   sim, sim_plan  imported when it is called
+
+Mistakes of an operator are one line on standard error and exit code 2 (``common``). The entry point
+is ``main``; nothing else is imported from outside. docs/reference/cli.md is made from the help.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import typer
@@ -9,30 +22,28 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 from laps_relay.cli.config import app as config_app
-from laps_relay.cli.config import show_version
-from laps_relay.cli.keys import dev_cert, forget_key, stub_key
-from laps_relay.cli.policy import app as policy_app
+from laps_relay.cli.config import dev_cert, forget_key, show_version, stub_key
 from laps_relay.cli.serve import serve
 
 __all__ = ["app", "main"]
 
 
-class _SimCommands(TyperGroup):
-    """The commands of ``sim``: a relay that serves does not import the simulator."""
+class _Lazy(TyperGroup):
+    """A group of commands whose module is imported when one of them is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands."""
-        return self._group().list_commands(ctx)
+        self._load()
+        return super().list_commands(ctx)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command by its name."""
-        return self._group().get_command(ctx, cmd_name)
+        self._load()
+        return super().get_command(ctx, cmd_name)
 
-    @staticmethod
-    def _group() -> TyperGroup:
-        from laps_relay.cli.sim import app as sim_app  # noqa: PLC0415 - only for its commands
-
-        return get_group(sim_app)
+    def _load(self) -> None:
+        if not self.commands:
+            self.commands = get_group(import_module(f"laps_relay.cli.{self.name}").app).commands
 
 
 app = typer.Typer(
@@ -47,11 +58,16 @@ app.command("stub-key")(stub_key)
 app.command("forget-key")(forget_key)
 app.command("version")(show_version)
 app.add_typer(config_app, name="config")
-app.add_typer(policy_app, name="policy")
+# A relay that serves imports neither of these.
 app.add_typer(
-    typer.Typer(cls=_SimCommands, no_args_is_help=True),
+    typer.Typer(cls=_Lazy, no_args_is_help=True),
+    name="policy",
+    help="Check a policy file, or explain what it allows.",
+)
+app.add_typer(
+    typer.Typer(cls=_Lazy, no_args_is_help=True),
     name="sim",
-    help="Simulate networks of relays in virtual time, and check that everything holds.",
+    help="Simulate networks of relays in virtual time, and check their invariants.",
 )
 
 

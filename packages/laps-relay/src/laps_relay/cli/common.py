@@ -1,4 +1,4 @@
-"""What the commands share: options, and errors in one line with exit code 2."""
+"""Options that commands share, and errors as one line with exit code 2."""
 
 from __future__ import annotations
 
@@ -19,17 +19,22 @@ USAGE: Final = 2
 
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", "-c", help="TOML file.", envvar="LAPS_CONFIG", show_envvar=True),
+    typer.Option(
+        "--config", "-c", help="Configuration file (TOML).", envvar="LAPS_CONFIG", show_envvar=True
+    ),
 ]
 StateDir = Annotated[
     Path | None,
-    typer.Option("--state-dir", help="Where the relay keeps its state. [env: LAPS_STATE_DIR]"),
+    typer.Option(
+        "--state-dir",
+        help="Directory for keys, certificates and other state; or set LAPS_STATE_DIR.",
+    ),
 ]
 
 
 @contextmanager
 def one_line_errors() -> Generator[None]:
-    """No traceback for what an operator can mend."""
+    """Print an error that an operator can correct as one line, and exit with code 2."""
     try:
         yield
     except ConfigError as error:
@@ -44,6 +49,6 @@ def one_line_errors() -> Generator[None]:
 def load_or_exit(
     file: Path | None, flags: Mapping[str, tuple[str, object]] | None = None
 ) -> Loaded:
-    """The configuration, or exit code 2."""
+    """Return the configuration, or exit with code 2."""
     with one_line_errors():
         return load(file, os.environ, flags)

@@ -1,4 +1,4 @@
-"""``laps-relay policy``: check a policy file, and ask it why."""
+"""``laps-relay policy``: check a policy file, or explain what it allows."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ __all__ = ["app"]
 
 _REFUSED: Final = 1
 _KEY: Final = bytes(16)
-"""Names are hashed and compared within this program only: the network's key is not needed."""
+"""A key to hash names with: they are compared within this program only."""
 
-app = typer.Typer(help="Check a policy file, and ask it why.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 PolicyFile = Annotated[
     Path | None,
-    typer.Argument(help="TOML file; none: network.policy of --config.", metavar="FILE"),
+    typer.Argument(help="Policy file (TOML); default: network.policy of --config.", metavar="FILE"),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command()
 def check(file: PolicyFile = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """Say everything that is wrong, with its line and what would be right."""
+    """Check a policy file; print every mistake with its line and a correction."""
     file = _policy_file(file, config)
     with one_line_errors():
         try:
@@ -75,24 +75,29 @@ def explain_(
     file: PolicyFile = None,
     config: ConfigFile = None,
     source: Annotated[
-        str, typer.Option("--from", help="Relay of the publisher: node ID, or name.")
+        str,
+        typer.Option("--from", help="Relay of the publisher: node id, or name in the topology."),
     ],
     target: Annotated[str, typer.Option("--to", help="Relay of the subscriber.")],
     track: Annotated[
-        str, typer.Option(help="A track such as acme/news--lines; a namespace alone will do.")
+        str, typer.Option(help="Track such as acme/news--lines, or its namespace alone.")
     ] = "",
     via: Annotated[
-        list[str] | None, typer.Option(help="A relay in between; several in their order.")
+        list[str] | None,
+        typer.Option(help="Relay on the path. May be repeated, in the order of the path."),
     ] = None,
     topology: Annotated[
         Path | None,
-        typer.Option(help="TOML file of a network: names, regions, and ways if no --via is given."),
+        typer.Option(
+            help="Topology file (TOML): names, regions, and the path if no --via is given."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say of every rule that matches whether it lets data, subscribes and announces pass, and why.
+    """Explain which rules let data, subscribes and announces of a track pass, and why.
 
-    All relays on the way are taken to have this policy. Ends with 1 if something is denied.
+    Every relay on the path is assumed to have this policy. The exit code is 1 if something is
+    denied.
     """
     with one_line_errors():
         rules = load_policy(_policy_file(file, config))
@@ -103,7 +108,7 @@ def explain_(
         name = _track(track) if track else None
         scope = "" if name is None else policy.scope(name)
         if topology is not None and not via:
-            relays = known.way(policy, scope, ends[0], ends[1])
+            relays = known.path(policy, scope, ends[0], ends[1])
         else:
             relays = [ends[0], *(known.node(each) for each in via or ()), ends[1]]
     found = explain(policy, relays, name)
@@ -119,7 +124,7 @@ def explain_(
 
 
 def _policy_file(file: Path | None, config: Path | None) -> Path:
-    """The one that was named, or that of the relay's configuration."""
+    """Return the named file, or that of the relay's configuration. Exits if there is none."""
     if file is None:
         file = load_or_exit(config).config.network.policy
     with one_line_errors():
@@ -131,7 +136,7 @@ def _policy_file(file: Path | None, config: Path | None) -> Path:
 
 
 def _track(text: str) -> FullTrackName:
-    """Fields parted by slashes, then the name behind two hyphens; escaped as in the file."""
+    """Parse a track: fields separated by slashes, two hyphens, the name; escaped as in the file."""
     namespace, _, name = text.partition("--")
     return FullTrackName(namespace_of(namespace), unquote_to_bytes(name))
 
@@ -177,7 +182,7 @@ def _is_country(value: object) -> bool:
 
 
 class _Network:
-    """Relays and links of a topology file, or none."""
+    """Relays and links of a topology file; empty without one."""
 
     def __init__(self, file: Path | None) -> None:
         self._nodes: dict[NodeId, NodeSelf] = {}
@@ -215,29 +220,29 @@ class _Network:
         )
 
     def node(self, text: str) -> NodeSelf:
-        """By node ID or name."""
+        """Return a relay by its node id or name."""
         node_id = self._names.get(text)
         if node_id is None:
             node_id = NodeId.parse(text)
         return self._nodes.get(node_id) or stranger(node_id)
 
-    def way(
+    def path(
         self, policy: RulePolicy, scope: str, source: NodeSelf, target: NodeSelf
     ) -> list[NodeSelf]:
-        """The best way that policy allows; the best of all if it allows none."""
+        """Return the best path that policy allows; the best of all if it allows none."""
         found = self._search(policy, scope, source, target) or self._search(
             None, scope, source, target
         )
         if found is None:
             raise LapsError(
-                f"no way from {source.node_id} to {target.node_id} in the topology; give --via"
+                f"no path from {source.node_id} to {target.node_id} in the topology; give --via"
             )
         return found
 
     def _search(
         self, policy: RulePolicy | None, scope: str, source: NodeSelf, target: NodeSelf
     ) -> list[NodeSelf] | None:
-        """Hops, then delay, then node IDs: the order in which relays choose."""
+        """Return the best path by hops, delay and node ids, which is the order of relays."""
         heap: list[tuple[int, float, tuple[NodeId, ...]]] = [(0, 0.0, (source.node_id,))]
         done: set[NodeId] = set()
         while heap:

@@ -1,4 +1,4 @@
-"""``laps-relay serve``: run a relay until it is told to stop."""
+"""``laps-relay serve``: run a relay until it is stopped."""
 
 from __future__ import annotations
 
@@ -41,48 +41,64 @@ def serve(
     *,
     file: ConfigFile = None,
     state_dir: StateDir = None,
-    host: Annotated[str | None, typer.Option(help="Address for clients.")] = None,
-    port: Annotated[int | None, typer.Option(help="UDP port for clients; 0: any.")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on for clients.")] = None,
+    port: Annotated[int | None, typer.Option(help="UDP port for clients; 0: any free one.")] = None,
     transport: Annotated[str | None, typer.Option(help="QUIC library: aioquic or qh3.")] = None,
-    certificate: Annotated[Path | None, typer.Option(help="PEM file, leaf first.")] = None,
-    private_key: Annotated[Path | None, typer.Option(help="PEM file.")] = None,
-    admin_host: Annotated[str | None, typer.Option(help="Address of the admin.")] = None,
-    admin_port: Annotated[int | None, typer.Option(help="TCP port of the admin; 0: any.")] = None,
-    admin: Annotated[bool | None, typer.Option(help="Whether there is an admin.")] = None,
+    certificate: Annotated[
+        Path | None, typer.Option(help="Certificate chain (PEM file, leaf first).")
+    ] = None,
+    private_key: Annotated[
+        Path | None, typer.Option(help="Private key of the certificate (PEM file).")
+    ] = None,
+    admin_host: Annotated[
+        str | None, typer.Option(help="Address to listen on for the admin.")
+    ] = None,
+    admin_port: Annotated[
+        int | None, typer.Option(help="TCP port of the admin; 0: any free one.")
+    ] = None,
+    admin: Annotated[bool | None, typer.Option(help="Serve the admin pages and API.")] = None,
     auth_key: Annotated[
-        list[Path] | None, typer.Option(help="Key file for tokens: deny by default.")
+        list[Path] | None,
+        typer.Option(help="Key file for tokens: requests need a valid token. May be repeated."),
     ] = None,
     relay_type: Annotated[
-        str | None, typer.Option("--type", help="edge, via, stub or control.")
+        str | None, typer.Option("--type", help="Type of the relay: edge, via, stub or control.")
     ] = None,
     peer: Annotated[
         list[str] | None,
         typer.Option(
-            help="A relay to peer with, host:port; /control, /data, /one-way behind it say what"
+            help="Relay to peer with, host:port. A suffix /control, /data or /one-way limits what"
             " the connection carries. May be repeated."
         ),
     ] = None,
     peer_port: Annotated[
-        int | None, typer.Option(help="UDP port for peers; 0: any. Turns peering on.")
+        int | None, typer.Option(help="UDP port for peers; 0: any free one. Turns peering on.")
     ] = None,
-    node_id: Annotated[str | None, typer.Option(help="Node id, high:low.")] = None,
-    region: Annotated[str | None, typer.Option(help="Where the relay stands.")] = None,
+    node_id: Annotated[str | None, typer.Option(help="Node id of the relay, high:low.")] = None,
+    region: Annotated[
+        str | None, typer.Option(help="Name of the region that the relay is in.")
+    ] = None,
     workers: Annotated[
-        int | None, typer.Option(help="Edge processes on the port of clients.")
+        int | None, typer.Option(help="Number of Edge processes that share the port for clients.")
     ] = None,
     policy: Annotated[Path | None, typer.Option(help="Policy file (TOML).")] = None,
-    log_level: Annotated[str | None, typer.Option(help="debug, info, warning, error.")] = None,
-    log_format: Annotated[str | None, typer.Option(help="auto, json or console.")] = None,
+    log_level: Annotated[
+        str | None, typer.Option(help="Lowest level to log: debug, info, warning or error.")
+    ] = None,
+    log_format: Annotated[
+        str | None, typer.Option(help="Format of the log: auto, json or console.")
+    ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Say where it listens in one line of JSON.")
+        bool, typer.Option("--json", help="Print where the relay listens as one line of JSON.")
     ] = False,
     as_worker: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Run a relay. Without arguments: on loopback, alone, with a development certificate.
+    """Run a relay; without options alone, on loopback, with a development certificate.
 
-    With --peer-port or --peer it is one of a network.
+    With --peer-port or --peer the relay is a member of a network.
 
-    SIGHUP reads the configuration again, SIGTERM and SIGINT drain and end.
+    SIGHUP reloads the configuration. SIGTERM and SIGINT drain the relay and end it; a second one
+    ends it at once.
     """
     flags: dict[str, tuple[str, object]] = {
         "state_dir": ("--state-dir", state_dir),
@@ -124,7 +140,7 @@ def serve(
 
 
 async def _serve_workers(loaded: Loaded, *, as_json: bool) -> int:
-    """The parent of several processes; each runs this command again, with one flag more."""
+    """Run the parent of several processes; each runs this command with one more option."""
     config = loaded.config
     logger = configure(config.observe.log_format, config.observe.log_level)
     sockets = take_sockets(os.environ)
@@ -150,7 +166,7 @@ async def _serve_workers(loaded: Loaded, *, as_json: bool) -> int:
 
 
 def _on_signals(stop: Callable[[], object], reload: Callable[[], object]) -> None:
-    """From the first moment: a stop while starting must end in good order too."""
+    """Handle signals from the first moment: a stop during the start must be orderly too."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
@@ -207,7 +223,7 @@ def _reload(reload: Callable[[], object]) -> None:
 
 
 def facts(app: RelayApp) -> dict[str, Any]:
-    """Where a relay listens."""
+    """Return where a relay listens."""
     told: dict[str, Any] = {
         "url": app.url,
         "certificate_sha256": app.certificate.sha256,
@@ -225,7 +241,7 @@ def facts(app: RelayApp) -> dict[str, Any]:
 
 
 def announce(told: Mapping[str, Any], *, development: bool, tokens: bool, as_json: bool) -> None:
-    """Say it: one line for programs, or some for people."""
+    """Print where a relay listens: one line for programs, several for people."""
     if as_json:
         typer.echo(json.dumps(told))
         sys.stdout.flush()
@@ -254,7 +270,7 @@ _FIRST_FD: Final = 3
 
 
 class Sockets(NamedTuple):
-    """Sockets that were handed to us."""
+    """Sockets that another process opened for the relay."""
 
     quic: socket.socket | None = None
     admin: socket.socket | None = None
@@ -262,7 +278,7 @@ class Sockets(NamedTuple):
 
 
 def inherited(worker: Worker) -> Sockets:
-    """The sockets that a parent opened for its worker."""
+    """Return the sockets that a parent opened for its worker."""
     client, peers = socket.socket(fileno=worker.client_fd), socket.socket(fileno=worker.peer_fd)
     admin = None if worker.admin_fd is None else socket.socket(fileno=worker.admin_fd)
     for sock in (client, peers, admin):
@@ -272,7 +288,7 @@ def inherited(worker: Worker) -> Sockets:
 
 
 def notify(state: str, environment: Mapping[str, str]) -> bool:
-    """Tell systemd ``READY=1`` and the like; False if nobody asked."""
+    """Tell systemd ``READY=1`` and the like; return False if it does not listen."""
     address = environment.get("NOTIFY_SOCKET", "")
     if not address:
         return False
@@ -287,7 +303,7 @@ def notify(state: str, environment: Mapping[str, str]) -> bool:
 
 
 def take_sockets(environment: Mapping[str, str]) -> Sockets:
-    """The sockets of LISTEN_FDS: the UDP one is for clients, the TCP one for the admin."""
+    """Return the sockets of LISTEN_FDS: UDP for clients, TCP for the admin."""
     if environment.get("LISTEN_PID") != str(os.getpid()):
         return Sockets()
     count = environment.get("LISTEN_FDS", "")
@@ -306,12 +322,12 @@ def take_sockets(environment: Mapping[str, str]) -> Sockets:
 
 
 THRESHOLDS: Final = (50_000, 20, 50)
-"""Allocations before the youngest are looked at, and how often before older ones are."""
+"""Allocations before a collection of the youngest generation, and how often older ones follow."""
 
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """Collect rarely while the block runs, and never what existed before it."""
+    """Collect garbage rarely while the block runs, and never objects that existed before it."""
     before = gc.get_threshold()
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""``laps-relay sim``: networks in virtual time, from seeds that anybody can replay."""
+"""``laps-relay sim``: networks in virtual time, from seeds that can be replayed."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ def _kind(text: str | None) -> str | None:
 
 
 Relays = Annotated[
-    int | None, typer.Option("--relays", min=3, help="How many; 12 to 30 by the seed.")
+    int | None,
+    typer.Option("--relays", min=3, help="Number of relays; default: 12 to 30, by the seed."),
 ]
 TopologyName = Annotated[
     str | None,
     typer.Option(
         "--topology",
-        help="ring, chord, tree, random, dense, regions; a TOML file; or a backbone of topohub "
-        "such as topozoo/Abilene.",
+        help="Topology: ring, chord, tree, random, dense or regions; a TOML file; or a backbone of"
+        " topohub such as topozoo/Abilene.",
     ),
 ]
 Kind = Annotated[
@@ -45,8 +46,8 @@ Kind = Annotated[
     typer.Option(
         "--kind",
         callback=_kind,
-        help="Only planned changes, faults, networks in which Vias are injected, narrow links, or "
-        "many short streams over bad links: planned, faults, steering, narrow, busy.",
+        help="Kind of scenario: planned (changes), faults, steering (Vias are injected), narrow"
+        " (links), or busy (many short streams over bad links).",
     ),
 ]
 
@@ -64,7 +65,7 @@ def _seeds(text: str) -> range:
 
 
 def _command(outcome: Outcome, relays: int | None, topology: str | None, kind: str | None) -> str:
-    """What replays a run."""
+    """Return the command that replays a run."""
     words = ["laps-relay", "sim", "replay", "--seed", str(outcome.seed)]
     for name, value in (("relays", relays), ("topology", topology), ("kind", kind)):
         if value is not None:
@@ -74,12 +75,16 @@ def _command(outcome: Outcome, relays: int | None, topology: str | None, kind: s
 
 @app.command()
 def run(
-    seeds: Annotated[str, typer.Option("--seeds", help="first:last, or one.")] = "1:20",
+    seeds: Annotated[
+        str, typer.Option("--seeds", help="Seeds to run: first:last, or one.")
+    ] = "1:20",
     relays: Relays = None,
     topology: TopologyName = None,
     kind: Kind = None,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each seed.")] = False,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Number of processes.")] = 1,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object for each seed.")
+    ] = False,
 ) -> None:
     """Run seeds; exit code 1 if anything broke, with the command that replays it."""
     figures = Figures()
@@ -111,11 +116,11 @@ def run(
 
 @app.command()
 def replay(
-    seed: Annotated[int, typer.Option("--seed", help="Which.")],
+    seed: Annotated[int, typer.Option("--seed", help="Seed to replay.")],
     relays: Relays = None,
     topology: TopologyName = None,
     kind: Kind = None,
-    trace: Annotated[bool, typer.Option("--trace", help="Every message too.")] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Print every message too.")] = False,
 ) -> None:
     """Show the story of a run: relays, sessions, actions, and what broke."""
     with one_line_errors():
@@ -136,9 +141,9 @@ def replay(
 
 @app.command()
 def mutants(
-    only: Annotated[str | None, typer.Option("--only", help="One of them.")] = None,
+    only: Annotated[str | None, typer.Option("--only", help="Hunt only this mutant.")] = None,
 ) -> None:
-    """Break the relay on purpose, in many ways, and show that the simulator sees each of them."""
+    """Break the relay on purpose in many ways, and show that the simulator detects each break."""
     if only is not None and only not in MUTANTS:
         raise typer.BadParameter(f"{only!r}: one of {', '.join(MUTANTS)}", param_hint="--only")
     missed = 0

@@ -1,4 +1,4 @@
-"""``laps-relay sim plan``: play a plan before any real relay gets it."""
+"""``laps-relay sim plan``: play a plan before a real relay gets it."""
 
 from __future__ import annotations
 
@@ -23,38 +23,40 @@ _SHOWN: Final = 20
 
 
 class _AnySigner:
-    """Takes every signature: for who plays a plan without saying whom he trusts."""
+    """Accepts every signature, for plans that are played without ``--keys``."""
 
     def verify(self, signature: bytes, data: bytes) -> None:
-        """It is right."""
+        """Accept the signature."""
 
 
 def plan(
-    file: Annotated[Path, typer.Argument(help="The plan.", metavar="PLAN")],
+    file: Annotated[Path, typer.Argument(help="Signed plan (JSON).", metavar="PLAN")],
     topology: Annotated[
         Path | None,
         typer.Option(
             "--topology",
-            help="Relays, links and demand (TOML or JSON); made up from the plan otherwise.",
+            help="Relays, links and demand (TOML or JSON); default: derived from the plan.",
         ),
     ] = None,
     keys: Annotated[
         list[Path] | None,
         typer.Option(
             "--keys",
-            help="Public key (PEM) that relays trust; repeat. None: any signature is right.",
+            help="Public key (PEM) that relays trust. May be repeated; default: trust any key.",
         ),
     ] = None,
     groups: Annotated[
-        int, typer.Option("--groups", min=1, help="At most so many tracks are published.")
+        int, typer.Option("--groups", min=1, help="Largest number of tracks to publish.")
     ] = 12,
-    seed: Annotated[int, typer.Option("--seed", help="Draws them, and the times.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="The verdict as JSON.")] = False,
+    seed: Annotated[
+        int, typer.Option("--seed", help="Seed for the choice of tracks and times.")
+    ] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
 ) -> None:
-    """Play a plan on a running network; exit code 1 if anything is wrong with it.
+    """Play a plan on a simulated network; exit code 1 if anything is wrong with it.
 
-    Every relay loads it as a server does, tracks are published, and objects are counted while the
-    plan comes and goes.
+    Every relay loads the plan as a server does. Tracks are published, and objects are counted while
+    the plan is loaded and dropped.
     """
     with one_line_errors():
         signed = _read(file)

@@ -1,4 +1,4 @@
-"""What all sections share: no unknown keys, and a lifecycle for each key.
+"""The base of all sections: no unknown keys, and a life cycle for each key.
 
 ::
 
@@ -19,7 +19,7 @@ Lifecycle = Literal["static", "new-connections", "at-once"]
 
 
 class MisfitError(ValueError):
-    """A value that does not fit the others of its table; ``key`` names it, the words say why."""
+    """A value that contradicts others of its table; ``key`` names it, the text says why."""
 
     def __init__(self, key: str, words: str) -> None:
         super().__init__(words)
@@ -36,7 +36,7 @@ class Section(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _no_truth_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
-        """``true`` would be taken for 1."""
+        """Refuse ``true`` and ``false`` for a number; pydantic would take them for 1 and 0."""
         wanted = cls.model_fields[info.field_name or ""].annotation
         if isinstance(value, bool) and wanted in (int, float):
             raise ValueError("a number belongs here, not true or false")
@@ -54,7 +54,7 @@ def key(
     le: float | None = None,
     lt: float | None = None,
 ) -> Any:
-    """One key: its default, what it means, and when a change takes effect."""
+    """Return the field of a key: its default, its meaning, and when a change takes effect."""
     extra: dict[str, Any] = {"lifecycle": lifecycle}
     if secret:
         extra["secret"] = True
@@ -62,6 +62,6 @@ def key(
 
 
 def lifecycle_of(extra: object) -> Lifecycle:
-    """The lifecycle in a field's ``json_schema_extra``."""
+    """Return the life cycle in a field's ``json_schema_extra``."""
     found = extra.get("lifecycle") if isinstance(extra, dict) else None
     return found if found in ("new-connections", "at-once") else "static"

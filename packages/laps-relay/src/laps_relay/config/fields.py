@@ -1,4 +1,4 @@
-"""Kinds of values that several sections use: lists of words, paths, labels, node ids."""
+"""Types of values that several sections use: lists, paths, labels, node ids."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
 def words(value: object) -> object:
-    """Lists may come from the environment as words with commas between them."""
+    """Return a list from text with commas, as an environment variable has it."""
     if isinstance(value, str):
         return [word.strip() for word in value.split(",") if word.strip()]
     return value
 
 
 def _path(path: Path) -> Path:
-    """A path that can be opened; what is no path at all is told apart from what is not there."""
+    """Return a path with ``~`` expanded. Raises ``ValueError`` for text that cannot be a path."""
     text = str(path)
     if "\0" in text or text == ".":
         raise ValueError("a path is not empty and holds no zero bytes; leave the key out for none")
@@ -51,7 +51,7 @@ def _label(text: str) -> str:
 FilePath = Annotated[Path, AfterValidator(_path)]
 Label = Annotated[str, AfterValidator(_label)]
 NodeIdText = Annotated[str, AfterValidator(_node_id)]
-"""``high:low``; empty if it is left to the relay."""
+"""``high:low``; empty if the relay chooses it."""
 Words = Annotated[list[str], BeforeValidator(words)]
 Numbers = Annotated[list[int], BeforeValidator(words)]
 Paths = Annotated[list[FilePath], BeforeValidator(words)]

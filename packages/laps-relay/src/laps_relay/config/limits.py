@@ -1,7 +1,7 @@
 """The section ``limits``: every cap, rate and wait, under the names that the code uses.
 
-Each model has the fields of one dataclass of the core or the transport, with its defaults; a test
-holds them together.
+Each model has the fields and defaults of one dataclass of the core or the transport. A test
+compares them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Admission", "Cache", "Connection", "Egress", "Limits", "Plane"]
 
 
 class Cache(Section):
-    """What is kept of tracks, for late joiners and FETCH; the first limit reached evicts."""
+    """What the cache holds for late joiners and FETCH; the first limit that is reached evicts."""
 
     max_bytes: Size = key("64MiB", "Of all tracks together.", "at-once")
     max_track_bytes: Size = key("8MiB", "Of one track.", "at-once")
@@ -27,7 +27,7 @@ class Cache(Section):
 
 
 class Connection(Section):
-    """What a connection lends to its client."""
+    """Flow control windows that a connection gives its client."""
 
     max_streams_bidi: int = key(128, "Bidirectional streams open at a time.", ge=1)
     max_streams_uni: int = key(1024, "Unidirectional streams open at a time.", ge=1)
@@ -38,7 +38,7 @@ class Connection(Section):
 
 
 class Egress(Section):
-    """How much is held for a client that does not take it."""
+    """How much data waits for a client that is slower than its tracks."""
 
     max_bytes: Size = key("4MiB", "On data streams; over it the least urgent is dropped.")
     max_control_bytes: Size = key("1MiB", "On control streams; over it the connection ends.")
@@ -55,7 +55,7 @@ class Egress(Section):
 
 
 class Admission(Section):
-    """Who gets a connection at all."""
+    """Which clients get a connection."""
 
     max_connections: int = key(10_000, "Connections in all, half-open ones included.", ge=1)
     max_half_open: int = key(1024, "Handshakes under way.", ge=1)
@@ -70,7 +70,7 @@ class Admission(Section):
 
 
 class Plane(Section):
-    """What the forwarding plane remembers because of a peer."""
+    """How much state of the forwarding plane a peer can cause."""
 
     pending_streams: int = key(256, "Streams of a session that wait for their alias.", ge=0)
     pending_bytes: Size = key("1MiB", "Their bytes, and those of waiting datagrams.")
@@ -95,7 +95,7 @@ class Plane(Section):
 
 
 class Limits(Section):
-    """What clients may ask for, one by one and all together."""
+    """What clients may request, each of them and all together."""
 
     linger: Duration = key(
         "5s", "An upstream subscription outlives its last subscriber so long.", "at-once"

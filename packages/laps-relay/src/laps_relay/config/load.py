@@ -1,4 +1,4 @@
-"""Loading: merge the sources, check everything, and say all that is wrong at once."""
+"""Loading of the configuration: merge the sources, check all values, report all mistakes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from pydantic import BaseModel, SecretStr, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, PydanticUndefined
 
 from laps_relay.config.base import Lifecycle, MisfitError, lifecycle_of
 from laps_relay.config.model import RelayConfig
 from laps_relay.config.sources import (
+    ENVIRONMENT_PREFIX,
     ConfigError,
     Problem,
     Setting,
@@ -23,19 +24,19 @@ from laps_relay.config.sources import (
     section_models,
 )
 
-__all__ = ["Changes", "Loaded", "compare", "leaves", "load", "shown"]
+__all__ = ["Changes", "Loaded", "compare", "json_schema", "leaves", "load", "markdown", "shown"]
 
 MASK: Final = "********"
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A good configuration, and where its values came from."""
+    """A valid configuration, and where its values came from."""
 
     config: RelayConfig
     file: Path | None = None
     places: Mapping[str, str] = field(default_factory=dict)
-    """Dotted key to its place; keys that are not here have their default."""
+    """The place of each dotted key; keys that are missing here have their default."""
 
 
 def load(
@@ -43,7 +44,7 @@ def load(
     environment: Mapping[str, str] | None = None,
     flags: Mapping[str, tuple[str, object]] | None = None,
 ) -> Loaded:
-    """Read everything; raises :class:`ConfigError` with all problems."""
+    """Load the configuration. Raises :class:`ConfigError` with all mistakes."""
     settings: dict[str, Setting] = {}
     if file is not None:
         settings |= from_file(file)
@@ -87,9 +88,12 @@ def _unknown(dotted: str, setting: Setting, sections: Mapping[str, type[BaseMode
         for key in model.model_fields
         if (name := f"{section}.{key}".lstrip(".")) not in sections
     ]
-    # A key in the wrong table is as common as a misspelt one.
-    last = dotted.rpartition(".")[2]
-    near = [name for name in known if name.rpartition(".")[2] == last]
+    # A key in the wrong table is as common as a misspelt one. In the right table, half of its name
+    # is: listen.port for listen.client_port.
+    table, _, last = dotted.rpartition(".")
+    beside = [name for name in known if name.rpartition(".")[0] == table]
+    near = [name for name in beside if name.endswith(f"_{last}")]
+    near = near or [name for name in known if name.rpartition(".")[2] == last]
     tables = difflib.get_close_matches(dotted, [name for name in sections if name], 1, 0.8)
     if not near and tables:
         near = [f"[{tables[0]}]"]
@@ -121,7 +125,7 @@ def _invalid(
 
 
 def _place_of_table(dotted: str, settings: Mapping[str, Setting]) -> str:
-    """A fault of a table as a whole is where one of its keys was set."""
+    """Return the place of a mistake in a whole table: that of one of its keys."""
     places = [setting.place for name, setting in settings.items() if name.startswith(dotted)]
     return places[-1] if places else "configuration"
 
@@ -142,7 +146,7 @@ def _is_secret(dotted: str, sections: Mapping[str, type[BaseModel]]) -> bool:
 
 
 def _text_of(value: object) -> str:
-    if value is None:
+    if value is None or value == "":
         return "none"
     return ", ".join(map(str, value)) or "empty" if isinstance(value, list) else str(value)
 
@@ -151,7 +155,7 @@ def _text_of(value: object) -> str:
 
 
 def leaves(config: BaseModel, prefix: str = "") -> dict[str, Any]:
-    """Every value by its dotted key, in the order of the models, as it would stand in a file."""
+    """Return every value by its dotted key, in the order of the models, as a file has it."""
     out: dict[str, Any] = {}
     plain = config.model_dump(mode="json")
     for name in type(config).model_fields:
@@ -166,7 +170,7 @@ def leaves(config: BaseModel, prefix: str = "") -> dict[str, Any]:
 
 
 def shown(loaded: Loaded) -> list[tuple[str, Any, str]]:
-    """Key, value (secrets masked) and place of everything."""
+    """Return key, value (secrets masked) and place of every value."""
     return [
         (dotted, value, loaded.places.get(dotted, "default"))
         for dotted, value in leaves(loaded.config).items()
@@ -175,7 +179,7 @@ def shown(loaded: Loaded) -> list[tuple[str, Any, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What differs between two configurations, by what it takes to apply it."""
+    """The keys in which two configurations differ, by what it takes to apply them."""
 
     now: tuple[str, ...] = ()
     new_connections: tuple[str, ...] = ()
@@ -183,7 +187,7 @@ class Changes:
 
 
 def compare(old: RelayConfig, new: RelayConfig) -> Changes:
-    """What a reload changes, and what it cannot."""
+    """Return which changes a reload can apply, and which need a restart."""
     sections = section_models()
     by: dict[Lifecycle, list[str]] = {"at-once": [], "new-connections": [], "static": []}
     for dotted in leaves(new):
@@ -199,3 +203,45 @@ def _value(config: BaseModel, dotted: str) -> Any:
     for part in dotted.split("."):
         value = getattr(value, part)
     return value
+
+
+# The reference page
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of the file; each key has its ``lifecycle``."""
+    return RelayConfig.model_json_schema()
+
+
+def markdown() -> str:
+    """Return the reference page: one table for each section."""
+    return "\n".join(_section(name, model) for name, model in sorted(section_models().items()))
+
+
+def _section(name: str, model: type[BaseModel]) -> str:
+    title = f"`[{name}]`" if name else "Top level"
+    lines = [f"## {title}", "", (model.__doc__ or "").strip(), ""]
+    rows = []
+    for key, info in model.model_fields.items():
+        kind = info.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            continue
+        variable = ENVIRONMENT_PREFIX + f"{name}.{key}".lstrip(".").upper().replace(".", "__")
+        rows.append(
+            f"| `{key}` | {_default(info.default)} | {lifecycle_of(info.json_schema_extra)} |"
+            f" {info.description} | `{variable}` |"
+        )
+    if rows:
+        lines += ["| key | default | takes effect | meaning | environment |"]
+        lines += ["| --- | --- | --- | --- | --- |", *rows, ""]
+    return "\n".join(lines)
+
+
+def _default(value: object) -> str:
+    if value is PydanticUndefined:
+        return "`~/.local/state/laps`"
+    if value is None or value in ("", []):
+        return "none"
+    if isinstance(value, list):
+        return ", ".join(f"`{item}`" for item in value)
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"

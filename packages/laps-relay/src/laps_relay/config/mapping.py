@@ -1,4 +1,4 @@
-"""From the configuration to what core, plane and transport are made with."""
+"""Settings of the cores, the planes and the transport, made from the configuration."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from laps_relay.config.model import RelayConfig
 from laps_relay.network.settings import NetworkSettings
 from laps_sdk.edge.reports import ReportLimits
 from laps_sdk.edge.settings import EdgeSettings
-from laps_sdk.forwarding.interfaces import CacheLimits
-from laps_sdk.forwarding.limits import PlaneLimits
+from laps_sdk.forwarding.interfaces import CacheLimits, PlaneLimits
 from laps_sdk.peering.dialler import Contact
 from laps_sdk.quic.admission import AdmissionLimits
 from laps_sdk.quic.base import ConnectionLimits, EgressLimits
@@ -35,7 +34,7 @@ _T = TypeVar("_T")
 
 
 def _fill(kind: type[_T], section: BaseModel) -> _T:
-    """The fields of a section that are values, by their own names."""
+    """Return a dataclass filled with the plain values of a section."""
     values: dict[str, Any] = {
         name: value
         for name in type(section).model_fields
@@ -45,17 +44,17 @@ def _fill(kind: type[_T], section: BaseModel) -> _T:
 
 
 def edge_settings(config: RelayConfig) -> EdgeSettings:
-    """Waits, caps and rates of the control plane."""
+    """Return waits, caps and rates of the control plane."""
     return _fill(EdgeSettings, config.limits)
 
 
 def plane_limits(config: RelayConfig) -> PlaneLimits:
-    """What the forwarding plane remembers."""
+    """Return how much state the forwarding plane holds."""
     return _fill(PlaneLimits, config.limits.plane)
 
 
 def report_limits(config: RelayConfig) -> ReportLimits:
-    """Whether reports of players are taken, and how many."""
+    """Return whether reports of players are accepted, and how many."""
     reports = config.observe.reports
     return ReportLimits(
         enabled=reports.enabled,
@@ -67,27 +66,27 @@ def report_limits(config: RelayConfig) -> ReportLimits:
 
 
 def cache_limits(config: RelayConfig) -> CacheLimits:
-    """What the cache keeps."""
+    """Return what the cache holds."""
     return _fill(CacheLimits, config.cache)
 
 
 def connection_limits(config: RelayConfig) -> ConnectionLimits:
-    """What a connection lends to its peer."""
+    """Return the flow control windows of a connection."""
     return _fill(ConnectionLimits, config.limits.connection)
 
 
 def egress_limits(config: RelayConfig) -> EgressLimits:
-    """What a connection holds for its peer."""
+    """Return how much data may wait for a peer."""
     return _fill(EgressLimits, config.limits.egress)
 
 
 def admission_limits(config: RelayConfig) -> AdmissionLimits:
-    """Who gets a connection."""
+    """Return which clients get a connection."""
     return _fill(AdmissionLimits, config.limits.admission)
 
 
 def peer_contacts(config: RelayConfig) -> list[Contact]:
-    """The relays to stay connected with."""
+    """Return the relays to stay connected with."""
     network = config.network
     peers = [
         Contact(
@@ -102,7 +101,7 @@ def peer_contacts(config: RelayConfig) -> list[Contact]:
 
 
 def network_settings(config: RelayConfig, relay_type: RelayType) -> NetworkSettings:
-    """Habits and limits of the network core."""
+    """Return the settings of the network's core."""
     network = config.network
     return NetworkSettings(
         relay_type=relay_type,

@@ -1,4 +1,4 @@
-"""The configuration of a relay, as one tree of models. Unknown keys are errors."""
+"""The configuration of a relay as a tree of models; unknown keys are errors."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _different(items: list[str]) -> list[str]:
 
 
 def default_state_dir() -> Path:
-    """Where a relay of this user keeps its state; clients of the same user look there too."""
+    """Return the state directory of this user; clients of the same user look there too."""
     return Path(os.environ.get("HOME", "/")) / ".local" / "state" / "laps"
 
 
@@ -76,7 +76,7 @@ class Listen(Section):
 
 
 class TlsFiles(Section):
-    """The certificate; without one a development certificate is made in the state directory."""
+    """The certificate; without one the relay makes a development certificate."""
 
     certificate: FilePath | None = key(None, "PEM file: leaf, then chain. A reload reads it again.")
     private_key: FilePath | None = key(
@@ -94,7 +94,7 @@ class TlsFiles(Section):
 
 
 def check_admin_token(text: str) -> None:
-    """Whether a bearer token can be sent in a header and is not guessed; raises ``ValueError``."""
+    """Raise ``ValueError`` for a bearer token that is too short, or that no header can carry."""
     if len(text) < 16:
         raise ValueError("token is shorter than 16 characters; make one: openssl rand -hex 32")
     if not text.isascii() or not text.isprintable() or " " in text:
@@ -175,7 +175,7 @@ def _namespace(text: str) -> str:
 
 
 class PlayerReports(Section):
-    """What players say of their playback; it goes to telemetry, and to nobody else."""
+    """Reports of players on their playback, which become telemetry."""
 
     enabled: bool = key(
         False, "Whether clients may hand in reports. If not, their namespace is refused."
@@ -232,7 +232,7 @@ class Observe(Section):
 
 
 class PlanFiles(Section):
-    """A plan of Vias that somebody else makes and signs, such as laps-analytics."""
+    """A signed plan of Vias, such as laps-analytics makes."""
 
     file: FilePath | None = key(
         None, "The plan; a reload reads it again. The admin takes plans, too.", "at-once"
@@ -249,7 +249,7 @@ class PlanFiles(Section):
 
 
 class RelayConfig(Section):
-    """Everything that can be set."""
+    """The whole configuration."""
 
     state_dir: FilePath = Field(
         default_factory=default_state_dir,

@@ -1,4 +1,4 @@
-"""The section ``network``: who this relay is among others, and with whom it peers."""
+"""The section ``network``: the relay's identity in the network, and its peers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from laps_relay.config.base import MisfitError, Section, key
 from laps_relay.config.fields import LOOPBACK, FilePath, Label, NodeIdText, Words
 from laps_relay.config.units import Duration, Size
 from laps_relay.network.control_server.redirect import is_place
-from laps_sdk.peering.contacts import parse_contact
+from laps_sdk.peering.settings import parse_contact
 from laps_wire.hashing import endpoint_node_id
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Direction, Mode
@@ -23,7 +23,7 @@ _ONE_WAY: Final = "one-way"
 
 
 class PeerText(NamedTuple):
-    """One of ``network.peers``."""
+    """One entry of ``network.peers``."""
 
     address: str
     mode: Mode
@@ -65,7 +65,7 @@ def _pins(items: list[str]) -> list[str]:
 
 
 def _peer(text: str) -> PeerText:
-    """``host:port``, and what the connection carries behind slashes: /control, /data, /one-way."""
+    """Parse ``host:port`` with the suffixes /control, /data and /one-way."""
     address, *words = text.split("/")
     modes = [word for word in words if word in _MODES]
     strange = [word for word in words if word not in _MODES and word != _ONE_WAY]
@@ -112,7 +112,7 @@ Pins = Annotated[Words, AfterValidator(_pins)]
 
 
 class NetworkLimits(Section):
-    """What one peer may fill; it was told so when it connected."""
+    """How much state one peer may cause; the relay tells its peers at the start."""
 
     max_nodes: int = key(65_536, "Nodes that a peer may advertise.", "new-connections", ge=1)
     max_announces: int = key(1_048_576, "Announces that a peer may pass on.", "new-connections")
@@ -124,7 +124,7 @@ class NetworkLimits(Section):
 
 
 class Network(Section):
-    """This relay among others; without ``enabled`` it stands alone."""
+    """The relay as a member of a network; without ``enabled`` it is alone."""
 
     enabled: bool = key(False, "Whether it peers; peers or another type than edge do it, too.")
     type: Literal["edge", "via", "stub", "control"] = key(
@@ -216,12 +216,12 @@ class Network(Section):
 
     @property
     def active(self) -> bool:
-        """Whether this relay peers."""
+        """Whether the relay has peers."""
         return self.meets_others or self.workers > 1
 
     @property
     def meets_others(self) -> bool:
-        """Whether relays elsewhere can be peers; workers of one relay peer among themselves."""
+        """Whether other relays can be peers; workers of one relay always peer with each other."""
         return self.enabled or bool(self.peers) or self.meets_cpp or self.type != "edge"
 
     @property
@@ -231,17 +231,17 @@ class Network(Section):
 
     @property
     def cpp_nodes(self) -> frozenset[NodeId]:
-        """The C++ relays that may come unproved."""
+        """The C++ relays that may connect without proof."""
         return frozenset(_cpp_node(text) for text in self.cpp_peers)
 
     @property
     def peer_texts(self) -> list[PeerText]:
-        """The relays to connect to, and what for."""
+        """The relays to connect with, and what each connection carries."""
         return [_peer(text) for text in self.peers]
 
     @property
     def pinned_keys(self) -> dict[NodeId, frozenset[bytes]]:
-        """Fingerprints by node."""
+        """Pinned fingerprints by node."""
         pins: dict[NodeId, frozenset[bytes]] = {}
         for node, fingerprint in map(_pin, self.pins):
             pins[node] = pins.get(node, frozenset()) | {fingerprint}
@@ -249,7 +249,7 @@ class Network(Section):
 
     @property
     def signs_nodes(self) -> bool:
-        """Whether what a relay says of itself must be signed."""
+        """Whether node information must be signed."""
         return self.auth == "certificate" if self.signed_nodes is None else self.signed_nodes
 
     @property
@@ -258,7 +258,7 @@ class Network(Section):
         return self.type in ("edge", "stub")
 
     def is_loopback(self, listen_host: str) -> bool:
-        """Whether only this machine can peer."""
+        """Return whether only this machine can peer."""
         return (self.host or listen_host) in LOOPBACK
 
     @model_validator(mode="after")

@@ -1,8 +1,8 @@
-"""The policy file as models: what may stand in it, and what it becomes.
+"""The models of a policy file, and how they become rules.
 
-A TOML file; every table may be left out, and an empty file allows everything. The models check each
-value; what one part of the file says of another (regions, classes) is checked as a whole, by
-:meth:`PolicyModel.strays`. :mod:`laps_relay.config.policy_file` reads and loads it.
+Every table of the TOML file is optional, and an empty file allows everything. The models check each
+value. :meth:`PolicyModel.strays` checks references between parts of the file, such as names of
+regions and classes. :mod:`laps_relay.config.policy_file` reads the file.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from laps_wire.names import Namespace
 __all__ = ["Fault", "Place", "PolicyModel", "compiled", "namespace_of"]
 
 Place: TypeAlias = "tuple[str | int, ...]"
-"""Where something stands: keys, and numbers of items from zero."""
+"""The place of a value: keys, and indexes of items from zero."""
 Fault: TypeAlias = "tuple[Place, str, str]"
-"""Where, what is wrong, what would be right."""
+"""Place, mistake, and correction."""
 
 
 def namespace_of(text: str) -> Namespace:
-    """Fields parted by slashes; other bytes as % and two hex digits, as ``laps`` reads them."""
+    """Return a namespace from text: slashes separate fields, ``%`` escapes a byte."""
     return Namespace(tuple(unquote_to_bytes(part) for part in text.split("/")) if text else ())
 
 
@@ -71,7 +71,7 @@ def _pairs(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 class FenceModel(Section):
-    """Which nodes may, and which may not; every list that is there must agree."""
+    """Conditions on nodes; every list that is given must match."""
 
     allow_nodes: list[Pattern] = key([], "Only these nodes.")
     deny_nodes: list[Pattern] = key([], "Not these nodes.")
@@ -82,7 +82,7 @@ class FenceModel(Section):
     need: Labels = key({}, "Labels that a node must have.")
 
     def fence(self) -> Fence:
-        """As the core has it."""
+        """Return the compiled rule."""
         return Fence(
             allow_nodes=tuple(self.allow_nodes),
             deny_nodes=tuple(self.deny_nodes),
@@ -95,7 +95,7 @@ class FenceModel(Section):
 
 
 class RegionModel(Section):
-    """``[regions.NAME]``: nodes that belong together; who meets any condition is in it."""
+    """``[regions.NAME]``: a group of nodes; a node that meets any condition belongs to it."""
 
     nodes: list[Pattern] = key([], "Node IDs.")
     names: list[Word] = key([], "What nodes call their region. Without any key: its own name.")
@@ -103,7 +103,7 @@ class RegionModel(Section):
     labels: Labels = key({}, "Labels of nodes.")
 
     def region(self, name: str) -> Region:
-        """As the core has it."""
+        """Return the compiled rule."""
         given = self.nodes or self.names or self.countries or self.labels
         return Region(
             name=name,
@@ -115,21 +115,21 @@ class RegionModel(Section):
 
 
 class NodeModel(Section):
-    """``[[node]]``: what the operator knows of nodes, whatever they say."""
+    """``[[node]]``: facts about nodes that replace what the nodes advertise."""
 
     nodes: list[Pattern] = Field(min_length=1, description="Node IDs.")
     country: Country | None = key(None, "Where they stand.")
     labels: Labels = key({}, "Labels that they get.")
 
     def note(self) -> NodeNote:
-        """As the core has it."""
+        """Return the compiled rule."""
         return NodeNote(
             nodes=tuple(self.nodes), country=self.country or "", labels=_pairs(self.labels)
         )
 
 
 class LinkModel(Section):
-    """``[[link]]``: the countries that IP packets pass between two relays."""
+    """``[[link]]``: the countries that IP packets cross between two relays."""
 
     between: Annotated[list[Pattern], Field(min_length=2, max_length=2)] = Field(
         description="The two ends, in any order."
@@ -138,7 +138,7 @@ class LinkModel(Section):
     name: Word | None = key(None, "For explanations.")
 
     def link(self, number: int) -> Link:
-        """As the core has it."""
+        """Return the compiled rule."""
         return Link(
             name=self.name or f"link {number}",
             between=(self.between[0], self.between[1]),
@@ -157,7 +157,7 @@ class ClassModel(Section):
     transit: FenceModel = key(FenceModel(), "Relays and links that its data may pass.")
 
     def service(self, name: str) -> ServiceClass:
-        """As the core has it."""
+        """Return the compiled rule."""
         rtt = None if self.max_rtt is None else round(self.max_rtt * 1_000_000)
         return ServiceClass(
             name=name,
@@ -167,7 +167,7 @@ class ClassModel(Section):
 
 
 class TrackModel(FenceModel):
-    """``[[track]]``: tracks at and below a namespace, and whose subscribers may have them."""
+    """``[[track]]``: tracks at and below a namespace, and which subscribers may have them."""
 
     namespace: NamespaceText = Field(description='Fields parted by slashes; "" is everything.')
     track: str | None = key(None, "Only the track with this name.")
@@ -177,7 +177,7 @@ class TrackModel(FenceModel):
     name: Word | None = key(None, "For reasons and explanations.")
 
     def rule(self) -> TrackRule:
-        """As the core has it."""
+        """Return the compiled rule."""
         return TrackRule(
             name=self.name or "/".join(map(_shown, self.namespace.fields)) or "everything",
             namespace=self.namespace,
@@ -204,7 +204,7 @@ class NodeRuleModel(Section):
     labels: Labels = key({}, "Labels of the node, or of the subscribe's scope: all of these.")
 
     def rule(self, number: int) -> FilterRule:
-        """As the core has it."""
+        """Return the compiled rule."""
         return FilterRule(
             name=self.name or f"rule {number}",
             accept=self.action == "accept",
@@ -225,7 +225,7 @@ class SubscribeRuleModel(NodeRuleModel):
 
 
 class AnnounceRuleModel(SubscribeRuleModel):
-    """A rule of a filter for announces: they have no labels."""
+    """A rule of a filter for announces, which have no labels."""
 
     labels: Annotated[dict[str, str], Field(max_length=0)] = key({}, "Announces have none.")
 
@@ -286,7 +286,7 @@ class PolicyModel(Section):
     export: DirectionModel = key(DirectionModel(), "What may go out.")
 
     def strays(self) -> Iterator[Fault]:
-        """Names that nothing in the file has."""
+        """Return references to names that the file does not define."""
         yield from self._fence_strays(("peers",), self.peers)
         yield from self._fence_strays(("transit",), self.transit)
         for name, service in self.classes.items():
@@ -323,7 +323,7 @@ def _known(table: str, names: Mapping[str, object]) -> str:
 
 
 def compiled(model: PolicyModel) -> Rules:
-    """As the core has it."""
+    """Return the compiled policy."""
     return Rules(
         regions=tuple(region.region(name) for name, region in model.regions.items()),
         notes=tuple(node.note() for node in model.node),

@@ -1,4 +1,4 @@
-"""Reading a policy file: everything that is wrong with it at once, each with its line."""
+"""Reading of a policy file: all mistakes are reported, each with its line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _KEY: Final = re.compile(rf"\s*({_NAME})\s*=")
 
 
 def load_policy(path: Path) -> Rules:
-    """Read and check a policy; raises :class:`ConfigError` with all problems."""
+    """Return the policy of a file. Raises :class:`ConfigError` with all mistakes."""
     text = _read(path)
     try:
         data = tomllib.loads(text)
@@ -77,7 +77,7 @@ def _syntax(path: Path, words: str) -> Problem:
 
 
 def policy_lines(text: str) -> dict[Place, int]:
-    """The line of each key and table. A plain scan: what hides in a long string costs a number."""
+    """Return the line of each key and table; keys inside long strings may be misplaced."""
     found: dict[Place, int] = {}
     counts: dict[Place, int] = {}
     prefix: Place = ()
@@ -103,7 +103,7 @@ def _parts(name: str) -> list[str]:
 
 
 def _in_order(path: Path, lines: Mapping[Place, int], found: Iterable[Fault]) -> list[Problem]:
-    """Problems in the order of the file."""
+    """Return mistakes in the order of the file."""
     rows: list[tuple[int, Problem]] = []
     for at, wrong, right in found:
         near = at
@@ -140,7 +140,7 @@ def _list(known: Iterable[str]) -> str:
 
 
 def _model_at(at: Place) -> Any:
-    """The type that belongs at a place, with lists and tables opened."""
+    """Return the type that belongs at a place, with lists and tables opened."""
     kind: Any = PolicyModel
     for part in at:
         if isinstance(kind, type) and issubclass(kind, BaseModel):
@@ -162,7 +162,7 @@ def _keys_at(at: Place) -> list[str]:
 
 
 def _right(at: Place) -> str:
-    """What the key means; for an item of a list, what the list means."""
+    """Return what a key means; for an item of a list, what the list means."""
     while at:
         kind = _model_at(at[:-1])
         if isinstance(kind, type) and issubclass(kind, BaseModel):

@@ -1,7 +1,7 @@
-"""What is left of a policy file without its faults: names are looked for in that, too.
+"""Checks of references in a policy file that also has wrong values.
 
-What one part of a file says of another can be checked only in a file whose values are good. So that
-everything is said at once, values with a fault are left out, and the rest is looked through.
+References can be checked only in a model, and a model needs valid values. So wrong values are
+removed from a copy, and the references of the rest are checked: all mistakes are reported at once.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from laps_relay.config.policy import Fault, Place, PolicyModel
 __all__ = ["strays_beside_faults"]
 
 _ROUNDS: Final = 8
-"""What is left out may leave something out of what holds it, and so on."""
+"""Most rounds: removing a value may make the table that held it invalid, and so on."""
 _GONE: Final = object()
 _NAMED: Final = ("regions", "classes")
-"""Tables of tables that others name: a name is there, whatever is wrong behind it."""
+"""Tables whose names others refer to; such a name exists even if its value is wrong."""
 
 
 def strays_beside_faults(data: dict[str, Any], places: Iterable[Place]) -> list[Fault]:
-    """Names that nothing in the file has; ``places`` are those of its faults."""
+    """Return references to undefined names in a file whose mistakes are at ``places``."""
     data = deepcopy(data)
     todo = list(places)
     for _ in range(_ROUNDS):
@@ -42,7 +42,7 @@ def strays_beside_faults(data: dict[str, Any], places: Iterable[Place]) -> list[
 
 
 def _leave_out(data: Any, at: Place) -> None:
-    """Take out a value; if there is none, what should have held it."""
+    """Remove a value, or the table that lacks it."""
     holder = data
     for depth, part in enumerate(at):
         there = part in holder if isinstance(holder, dict) else isinstance(holder, list)
@@ -62,7 +62,7 @@ def _leave_out(data: Any, at: Place) -> None:
 
 
 def _rest(value: Any, at: Place, kept: dict[Place, list[int]]) -> Any:
-    """A copy without the items that are gone, and which items of each list were kept."""
+    """Return a copy without removed items, and note which items of each list are left."""
     if isinstance(value, dict):
         return {name: _rest(each, (*at, name), kept) for name, each in value.items()}
     if isinstance(value, list):
@@ -72,7 +72,7 @@ def _rest(value: Any, at: Place, kept: dict[Place, list[int]]) -> Any:
 
 
 def _original(at: Place, kept: dict[Place, list[int]]) -> Place:
-    """The place in the file of a place in the rest."""
+    """Return the place in the file of a place in the copy."""
     numbers = [
         kept[at[:depth]][part] if isinstance(part, int) and at[:depth] in kept else part
         for depth, part in enumerate(at)

@@ -1,11 +1,11 @@
-"""Where values come from: a TOML file, the environment, flags. Later ones win.
+"""Sources of values: a TOML file, the environment, and options. Later ones win.
 
 ::
 
     default  <  relay.toml  <  LAPS_LISTEN__CLIENT_PORT=4433  <  --port 4433
 
-Each source gives a flat table from a key's dotted name to its value and its place, so that an error
-and ``config show`` can say where a value was set.
+Each source yields a flat table from a key's dotted name to its value and its place. Errors and
+``config show`` name the place.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _KEY: Final = re.compile(r"\s*([A-Za-z0-9_.\-]+)\s*=")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing that is wrong with the configuration."""
+    """One mistake in the configuration."""
 
     where: str
-    """File and line, variable, or flag."""
+    """File and line, variable, or option."""
     key: str
     wrong: str
     right: str = ""
@@ -58,7 +58,7 @@ class Problem:
 
 
 class ConfigError(LocalError, ValueError):
-    """The configuration cannot be used; ``problems`` says all that is wrong with it."""
+    """The configuration is not usable; ``problems`` has all mistakes."""
 
     def __init__(self, *problems: Problem) -> None:
         super().__init__("\n".join(map(str, problems)))
@@ -73,7 +73,7 @@ class Setting(NamedTuple):
 
 
 def section_models() -> dict[str, type[BaseModel]]:
-    """Every table of the configuration by its dotted name; "" is the root."""
+    """Return every table of the configuration by its dotted name; "" is the root."""
     found: dict[str, type[BaseModel]] = {"": RelayConfig}
     waiting = [""]
     while waiting:
@@ -88,7 +88,7 @@ def section_models() -> dict[str, type[BaseModel]]:
 
 
 def from_file(path: Path) -> dict[str, Setting]:
-    """Read a TOML file."""
+    """Return the settings of a TOML file. Raises :class:`ConfigError`."""
     try:
         with path.open("rb") as file:
             raw = file.read(_MAX_FILE + 1)
@@ -132,7 +132,7 @@ def _syntax_problem(path: Path, words: str) -> Problem:
 
 
 def _lines(text: str) -> dict[str, int]:
-    """The line of each key. A plain scan: a key hidden in a long string costs a line number."""
+    """Return the line of each key; keys inside long strings may be misplaced."""
     found: dict[str, int] = {}
     prefix = ""
     for number, line in enumerate(text.splitlines(), 1):
@@ -145,7 +145,7 @@ def _lines(text: str) -> dict[str, int]:
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, Setting]:
-    """Read ``LAPS_SECTION__KEY``; other variables with the prefix belong to other programs."""
+    """Return the settings of variables ``LAPS_SECTION__KEY``; ignore others with the prefix."""
     sections = section_models()
     top = {name for name in RelayConfig.model_fields if name not in sections}
     out: dict[str, Setting] = {}
@@ -159,7 +159,7 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, Setting]:
 
 
 def from_flags(flags: Mapping[str, tuple[str, object]]) -> dict[str, Setting]:
-    """Flags by dotted key: the flag's name and its value, None if it was not given."""
+    """Return the settings of given options; ``flags`` has name and value by dotted key."""
     return {
         dotted: Setting(value, f"flag {flag}")
         for dotted, (flag, value) in flags.items()

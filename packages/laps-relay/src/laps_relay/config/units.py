@@ -1,7 +1,7 @@
 """Durations and sizes as people write them: ``5s``, ``250ms``, ``64MiB``.
 
-A plain number is seconds, or bytes. The types here are for configuration models: they read the
-text, hold a number, and write the text again.
+A plain number is seconds or bytes. Fields of these types parse text, hold a number, and write the
+text again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SIZE: Final = re.compile(r"(\d{1,15})\s*(B|kB|MB|GB|KiB|MiB|GiB)?")
 
 
 def parse_duration(value: object) -> object:
-    """Seconds; anything that is neither text nor number is left for the model to refuse."""
+    """Return seconds; other types than text are left for the model to check."""
     if not isinstance(value, str):
         return value
     found = _DURATION.fullmatch(value.strip())
@@ -38,7 +38,7 @@ def parse_duration(value: object) -> object:
 
 
 def parse_size(value: object) -> object:
-    """Bytes; as above."""
+    """Return bytes; other types than text are left for the model to check."""
     if not isinstance(value, str):
         return value
     found = _SIZE.fullmatch(value.strip())
@@ -51,7 +51,7 @@ def parse_size(value: object) -> object:
 
 
 def format_duration(value: float) -> str:
-    """The largest unit that needs no fraction."""
+    """Return a duration in the largest unit without a fraction."""
     for unit, factor in reversed(_SECONDS.items()):
         count = value / factor
         if value and count >= 1 and count == int(count):
@@ -60,7 +60,7 @@ def format_duration(value: float) -> str:
 
 
 def format_size(value: int) -> str:
-    """The largest binary unit that needs no fraction."""
+    """Return a size in the largest binary unit without a fraction."""
     for unit in ("GiB", "MiB", "KiB"):
         if value and value % _BYTES[unit] == 0:
             return f"{value // _BYTES[unit]}{unit}"

@@ -59,7 +59,7 @@ class CppFeed(DirectFeed):
 class CppStreams(TrackStreams):
     """The data streams of a C++ relay, into a sink that knows them by numbers of ours."""
 
-    __slots__ = ("_takes", "not_for_us")
+    __slots__ = ("_takes",)
 
     def __init__(
         self,
@@ -71,8 +71,6 @@ class CppStreams(TrackStreams):
         """``takes`` says whether data with an SNS id is for us."""
         super().__init__(egress, sink, numbers)
         self._takes = takes
-        self.not_for_us = 0
-        """Streams and datagrams of sets that do not name us."""
 
     def _begin(self, now: float, stream_id: int, data: bytes, fin: bool) -> None:
         try:
@@ -83,7 +81,6 @@ class CppStreams(TrackStreams):
             self._waiting[stream_id] = data
             return
         if not self._takes(header.sns_id):
-            self.not_for_us += 1
             if not fin:
                 self._open[stream_id] = None
                 self._egress.stop_sending(stream_id, _NO_SUBSCRIBERS)
@@ -106,7 +103,6 @@ class CppStreams(TrackStreams):
         """A datagram. Raises ``RemoteError`` if the peer broke the protocol."""
         header, start = decode_datagram_header(data)
         if not self._takes(header.sns_id):
-            self.not_for_us += 1
             return
         whole = DataHeader(
             DataKind.DATAGRAM,

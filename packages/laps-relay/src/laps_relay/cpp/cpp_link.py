@@ -14,9 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
-from laps_relay.cpp.cpp_claims import Claims
 from laps_relay.cpp.cpp_words import (
     CPP_DRAFT,
     announce_info,
@@ -25,6 +24,7 @@ from laps_relay.cpp.cpp_words import (
     subscribed_track,
 )
 from laps_sdk.edge.tree import NamespaceTree
+from laps_sdk.peering.links import ForeignPeerWire
 from laps_wire.errors import StateError
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
@@ -43,7 +43,7 @@ from laps_wire.peering.session import (
     SubscribesWithdrawn,
 )
 
-__all__ = ["CppLimits", "CppLink", "CppOwner", "CppWire"]
+__all__ = ["Claims", "CppLimits", "CppLink", "CppOwner"]
 
 _SEQUENCES: Final = 1 << 16
 
@@ -54,25 +54,6 @@ class CppLimits(NamedTuple):
     max_nodes: int = 65_536
     max_announces: int = 1_048_576
     max_subscribes: int = 16_777_216
-
-
-class CppWire(Protocol):
-    """A peering session, for commands; ``ForeignPeerWire`` is one."""
-
-    def send(self, now: float, message: Any) -> None:
-        """Send information."""
-
-    def advertise_sns(self, now: float, targets: tuple[NodeId, ...]) -> int | None:
-        """Make a subscriber node set; gives its id, None if there can be no more."""
-
-    def update_sns(self, now: float, sns_id: int, targets: tuple[NodeId, ...]) -> None:
-        """Change one in place."""
-
-    def withdraw_sns(self, now: float, sns_id: int) -> None:
-        """End one."""
-
-    def close(self, now: float, code: int = 0, reason: str = "") -> None:
-        """End the session."""
 
 
 class CppOwner(Protocol):
@@ -118,14 +99,13 @@ class CppLink:
         "_tracks",
         "_wants",
         "_wire",
-        "refused_names",
         "said",
     )
 
     def __init__(
         self,
         owner: CppOwner,
-        wire: CppWire,
+        wire: ForeignPeerWire,
         *,
         source: NodeId,
         ours: Callable[[NodeId], bool],
@@ -150,8 +130,6 @@ class CppLink:
         self._sequences: dict[tuple[int, NodeId], int] = {}
         self._nodes: set[NodeId] = set()
         self._sets: dict[int, frozenset[NodeId]] = {}
-        self.refused_names = 0
-        """Names that do not fit their hash, or that nobody can read."""
         self.said = 0.0
         """When we last said something."""
 
@@ -273,7 +251,6 @@ class CppLink:
         if not self._foreign(source):
             return
         if found is None:
-            self.refused_names += 1
             return
         self._seen(now, source)
         self._heard.add(found, source)
@@ -309,7 +286,6 @@ class CppLink:
         name = subscribed_track(info)
         known = self._tracks.get(key)
         if name is None or (known is not None and known.name != name):
-            self.refused_names += 1
             return
         self._seen(now, source)
         self._sequences[key, source] = info.sequence
@@ -333,3 +309,72 @@ class CppLink:
 def _check(what: str, number: int, most: int) -> None:
     if number > most:
         raise LimitExceededError(f"more than {most} {what}")
+
+
+K = TypeVar("K")
+
+
+class Claims(Generic[K]):
+    """Things, each with the nodes that claim it.
+
+    Of a node that claims nothing nothing is kept, however often it comes and goes.
+    """
+
+    __slots__ = ("_by_node", "_claims", "_gone", "_size")
+
+    def __init__(self) -> None:
+        self._claims: dict[K, set[NodeId]] = {}
+        self._by_node: dict[NodeId, dict[K, None]] = {}
+        self._gone: set[NodeId] = set()
+        """Those that claim something and are not there."""
+        self._size = 0
+
+    def __len__(self) -> int:
+        """How many there are, each node's counted."""
+        return self._size
+
+    def add(self, thing: K, node: NodeId) -> None:
+        """A node claims something; it is there, then."""
+        nodes = self._claims.setdefault(thing, set())
+        if node not in nodes:
+            nodes.add(node)
+            self._by_node.setdefault(node, {})[thing] = None
+            self._size += 1
+
+    def remove(self, thing: K, node: NodeId) -> bool:
+        """It does not any more; whether it did."""
+        nodes = self._claims.get(thing, set())
+        if node not in nodes:
+            return False
+        nodes.discard(node)
+        self._size -= 1
+        if not nodes:
+            del self._claims[thing]
+        of_node = self._by_node[node]
+        del of_node[thing]
+        if not of_node:
+            del self._by_node[node]
+            self._gone.discard(node)
+        return True
+
+    def hide(self, node: NodeId) -> list[K]:
+        """A node is gone; gives what it claims."""
+        if node not in self._by_node:
+            return []
+        self._gone.add(node)
+        return list(self._by_node[node])
+
+    def show(self, node: NodeId) -> list[K]:
+        """It is back; gives what it claims, if it was gone."""
+        if node not in self._gone:
+            return []
+        self._gone.discard(node)
+        return list(self._by_node[node])
+
+    def of(self, thing: K) -> tuple[NodeId, ...]:
+        """The nodes that claim something and are there, lowest first."""
+        return tuple(sorted(self._claims.get(thing, set()) - self._gone))
+
+    def __contains__(self, thing: K) -> bool:
+        """Whether somebody claims it, there or not."""
+        return thing in self._claims

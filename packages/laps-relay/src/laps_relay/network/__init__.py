@@ -15,23 +15,26 @@
 
 Layers, the upper may import the lower::
 
-    relay
+    bridge            joins an Edge and its NetworkRelay
+    relay             NetworkRelay
     adjacency, advertisements, demand, fetch, flood_exports, origin_feeds, tables
     control_server, sets
     steering
     subscriptions
     flood
     nodes
-    drain_monitor, events, settings, shell, timers, views
+    drain_monitor, events, settings, timers, views
 
-From outside import ``relay.NetworkRelay``, ``settings``, ``events``, ``views``, ``shell.PeerRelay``
-and ``drain_monitor``; the mutants of the simulator reach into rooms on purpose.
-The specification is docs/spec/laps-2.md.
+From outside import ``relay.NetworkRelay``, ``bridge.NetworkBridge``, ``settings``, ``events``,
+``views`` and ``drain_monitor``. The mutants of the simulator also patch classes of the rooms. The
+specification is docs/spec/laps-2.md.
 
 A *session* is one peering connection, numbered by the shell; a *peer* is the node at its other end.
-Between two nodes one session carries control and any number carry data. Nothing here reads a clock,
-draws a random number that it was not given, or does I/O: ``now`` is seconds of a monotonic clock.
+Between two nodes one session carries control and any number carry data. No module here reads a
+clock, draws a random number that it was not given, or does I/O: ``now`` is seconds of a monotonic
+clock.
 
 A *key* is the full-name hash of a track (docs/spec/laps-2.md, 2). A *context* is one publisher's
-flow of a track. A *scope* is the name of a class of service that policy gave the track; "" if none.
+sequence of objects of a track. A *scope* is the name of the class of service that policy gives the
+track; "" if none.
 """

@@ -66,7 +66,7 @@ class Adjacency:
         """When the location was last estimated."""
 
     def adjoin(self, now: float, node: NodeId) -> None:
-        """Tell the NIB and steering what connects us with a node now."""
+        """Update the NIB and steering with what connects this relay to a node now."""
         links = self._links.of(node)
         srtt_us = self._links.srtt_us(node)
         neighbour = next((link.info for link in links if link.sends and link.info), None)
@@ -106,6 +106,6 @@ class Adjacency:
             self._nib.set_self(now, self._own.info)
 
     def reach(self, now: float) -> None:
-        """Advertise whom we reach ourselves, if that has changed."""
+        """Advertise the nodes that this relay reaches directly, if they have changed."""
         if self._own.set_reachable(self._prober.reachable()):
             self._nib.set_self(now, self._own.info)

@@ -94,7 +94,7 @@ class AdvertisementSchedule:
     def flush(self, now: float, session: int) -> None:
         """Send all differences to one peer."""
         link = self._links.get(session)
-        if link is not None and link.control and link.guest is None:
+        if link is not None and link.control and link.foreign_peer is None:
             self._advertiser.flush(now, link, lambda message: self._send(now, session, message))
 
     def flush_all(self, now: float) -> None:

@@ -1,8 +1,8 @@
-"""Connections on demand: whom steering asks for, control servers, and when a connection ends.
+"""Connections on demand: relays that steering asks for, control servers, and ends of connections.
 
 ::
 
-    Steering, Servers --wanted--> Dialler --unwanted--> idle for a while --> closed
+    Steering, Servers --demand--> Dialler --unwanted--> idle for a while --> closed
     operator: contact removed --> DRAIN for that connection alone --> closed
 """
 
@@ -29,7 +29,7 @@ __all__ = ["ConnectionDemand"]
 
 
 class ConnectionDemand:
-    """Which relays are dialled on demand, and which connections nobody needs any more."""
+    """Which relays are dialled on demand, and which connections are not needed any more."""
 
     __slots__ = (
         "_dialled_servers",
@@ -80,29 +80,29 @@ class ConnectionDemand:
 
     @property
     def dialled_servers(self) -> Mapping[NodeId, tuple[str, ...]]:
-        """The control servers that are dialled, and where."""
+        """The control servers that are dialled, and their addresses."""
         return self._dialled_servers
 
     def update(self, now: float) -> None:
-        """Give the dialler what steering asks for, and end what nobody needs."""
+        """Give the dialler what steering asks for, and end what is not needed."""
         wanted, servers = self._wanted, self._servers.known
-        if self._settings.dynamic_peering and self._steering.wishes_due(now):
+        if self._settings.dynamic_peering and self._steering.demand_due(now):
             wanted = {
                 node: known.contacts
-                for node in self._steering.wishes(now)
+                for node in self._steering.demanded_peers(now)
                 if (known := self._node(node)) is not None
             }
         others = wanted is not self._wanted and wanted != self._wanted
         dialler = self._dialler
         if others or servers != self._dialled_servers:
             self._wanted, self._dialled_servers = wanted, dict(servers)
-            dialler.set_wishes(now, wanted, servers)
+            dialler.set_demands(now, wanted, servers)
         if dialler.has_unwanted:
             for session in dialler.poll_unwanted():
                 self._release(now, session)
 
     def _release(self, now: float, session: int) -> None:
-        """End a connection that nobody asks for; one that served on demand only after a while."""
+        """End a connection without demand; one that was dialled on demand only after a while."""
         timer = (Due.IDLE, session)
         link = self._links.get(session)
         if self._sets.uses(session):
@@ -113,7 +113,7 @@ class ConnectionDemand:
             self._timers.set(timer, now + self._settings.dynamic_idle)
 
     def idle(self, now: float, session: int) -> None:
-        """End a connection that had no use for that time, unless it is asked for again."""
+        """End a connection that was idle for that time, unless it is needed again."""
         link = self._links.get(session)
         if link is None or link.node in self._wanted or link.node in self._dialled_servers:
             return
@@ -121,9 +121,9 @@ class ConnectionDemand:
             self._close(now, session)
 
     def part(self, now: float, session: int, seconds: float) -> None:
-        """End a connection that is configured no more, when both ends have moved its data."""
+        """End a connection that is not configured any more, after both ends moved its data."""
         link = self._links.get(session)
-        if link is None or link.node is None or link.guest is not None or link.leaving:
+        if link is None or link.node is None or link.foreign_peer is not None or link.leaving:
             return
         if self._sets.uses(session):
             reason = "not configured any more"

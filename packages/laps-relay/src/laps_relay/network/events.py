@@ -51,17 +51,17 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAdded:
-    """A node became known, or says something else of itself."""
+    """A node became known, or changed its node information."""
 
     info: NodeInfo
     peer: NodeId | None
-    """Through whom; None for our own."""
+    """The next hop; None for our own node."""
     best: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGone:
-    """A node can not be reached any more."""
+    """A node cannot be reached any more."""
 
     node: NodeId
     reason: str
@@ -70,11 +70,11 @@ class NodeGone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteChanged:
-    """The best way to a node is another one."""
+    """The best path to a node changed."""
 
     node: NodeId
     peer: NodeId | None
-    """The next hop now; None: there is no way."""
+    """The next hop now; None: there is no path."""
     hops: int
     cost_us: int
 
@@ -93,7 +93,7 @@ class AnnounceAdded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnounceGone:
-    """It is over."""
+    """An announce was removed."""
 
     entry: AnnounceInfo
 
@@ -108,16 +108,16 @@ class SubscribeAdded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscribeGone:
-    """It is over."""
+    """A subscribe was removed."""
 
     entry: SubscribeInfo
     delayed: bool = False
-    """Whether we held it back first; what others do is not known."""
+    """Whether it was ours and its withdrawal was delayed; unknown of others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscribeRefused:
-    """Policy, a publisher or a collision said no to a subscribe."""
+    """A subscribe was refused for policy, by a publisher, or for a hash collision."""
 
     key: int
     source: NodeId
@@ -143,7 +143,7 @@ class SetChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetGone:
-    """A subscriber node set is over."""
+    """A subscriber node set was withdrawn, or ended with its session."""
 
     session: int
     sns_id: int
@@ -154,7 +154,7 @@ class SetGone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetRefused:
-    """A peer named targets in a set that we do not serve for it."""
+    """A peer named targets in a set that this relay does not serve for it."""
 
     session: int
     node: NodeId

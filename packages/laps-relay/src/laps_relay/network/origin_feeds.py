@@ -2,9 +2,9 @@
 
 ::
 
-    OriginRole --pull, release--> OriginFeeds --feed--> the local side, which puts objects in
-                                      |
-                                      '--targets, class--> Sets --> FIB
+    OriginRole --request_track, release--> OriginFeeds --feed--> local side: objects go into it
+                                               |
+                                               '--targets, class--> Sets --> FIB
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 from laps_relay.network.sets.sets import Sets
 from laps_relay.network.steering.steering import Steering
-from laps_relay.network.subscriptions.interests import Interests
+from laps_relay.network.subscriptions.subscriptions import Subscriptions
 from laps_relay.peer_forwarding.feed import PlaneFeed
 from laps_relay.peer_forwarding.forwarding import Outdated
 from laps_relay.peer_forwarding.plane import PeerPlane
@@ -36,12 +36,12 @@ class OriginFeeds:
         "_changed",
         "_contexts",
         "_feeds",
-        "_interests",
         "_local",
         "_next",
         "_plane",
         "_sets",
         "_steering",
+        "_subscriptions",
         "policy",
     )
 
@@ -60,7 +60,7 @@ class OriginFeeds:
         self.policy = policy
         """The policy in force."""
         self._sets: Sets
-        self._interests: Interests
+        self._subscriptions: Subscriptions
         self._local: LocalSide | None = None
         self._feeds: dict[int, PlaneFeed] = {}
         self._next = 1
@@ -70,13 +70,13 @@ class OriginFeeds:
         """How many feeds are open."""
         return len(self._feeds)
 
-    def connect(self, sets: Sets, interests: Interests) -> None:
-        """Set the rooms that are built on this one; called once, before any track is pulled."""
+    def connect(self, sets: Sets, subscriptions: Subscriptions) -> None:
+        """Set the rooms that are built on this one; called once, before any feed is opened."""
         self._sets = sets
-        self._interests = interests
+        self._subscriptions = subscriptions
 
     def attach(self, local: LocalSide) -> None:
-        """Connect our own clients."""
+        """Connect the relay's own clients."""
         self._local = local
 
     @property
@@ -99,7 +99,7 @@ class OriginFeeds:
             keys, self._changed = self._changed, keys
         return keys
 
-    def pull(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
+    def open_feed(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
         """Open the feed of a track that another relay subscribes to first."""
         if key in self._feeds:
             # The publisher has just ended the former feed: this is another flow.
@@ -109,13 +109,13 @@ class OriginFeeds:
         self._feeds[key] = feed
         self._changed[key] = None
         if self._local is not None:
-            self._local.pull(now, key, name, data, feed)
+            self._local.serve_track(now, key, name, data, feed)
 
-    def pull_again(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
+    def request_again(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
         """Ask the publisher again: one more relay subscribes, or one with other parameters."""
         feed = self._feeds.get(key)
         if self._local is not None and feed is not None:
-            self._local.pull(now, key, name, data, feed)
+            self._local.serve_track(now, key, name, data, feed)
 
     def release(self, now: float, key: int) -> None:
         """Close the feed of a track that nobody subscribes to any more."""
@@ -138,14 +138,14 @@ class OriginFeeds:
 
     def route(self, now: float, key: int) -> None:
         """Send a track to the relays that subscribe to it."""
-        feed, name = self._feeds.get(key), self._interests.name(key)
+        feed, name = self._feeds.get(key), self._subscriptions.name(key)
         if feed is None:
             return
         if name is None:
             # Its publisher has ended it.
             self.close(now, key)
             return
-        targets = self._interests.targets(key)
+        targets = self._subscriptions.targets(key)
         self._sets.set_feed(now, feed.ingress, key, targets, self.policy.scope(name))
 
     def renew(self, now: float, notice: Outdated) -> None:

@@ -6,25 +6,25 @@
     connection_opened ----------->  Peers: handshakes, sessions
     control_data, ... ----------->    |  events
     handle_timeout -------------->    v
-                                    Nib, FloodTables, Interests      what is known
+                                    Nib, flood tables, Subscriptions   what is known
                                       |  changes, until there are none
                                       v
-                                    Steering, Sets                   who gets data, which way
+                                    Steering, Sets                     target to next hop
                                       |  FIB
-    data_stream, datagram ------->  PeerPlane                        the hot path
+    data_stream, datagram ------->  PeerPlane                          the hot path
     poll_dirty, poll_transmit <---  AdvertisementSchedule: differences, batched
 
-Every public method does what it says, lets everything settle, and returns: nothing is left half
-done between two calls. The relay reads no clock and does no I/O.
+Every public method does its work, settles all rooms, and returns: no work is left half done between
+two calls. The relay reads no clock and does no I/O.
 
 One round of settling, repeated until nothing changes::
 
-    Peers.poll_events --> Nib, FloodTables, Sets, Prober, guests
-    Nib changes       --> FloodTables, Interests, Sets
-    flooded changes   --> Interests
-    Interests         --> own entries, responses, targets --> Sets
+    Peers.poll_events --> Nib, flood tables, Sets, Prober, foreign peers
+    Nib changes       --> flood tables, Subscriptions, Sets
+    flood changes     --> Subscriptions, or ControlServer
+    Subscriptions     --> own entries, responses, targets --> Sets
     Steering          --> Sets, ConnectionDemand
-    PeerPlane         --> Sets (idle ones), the local side
+    PeerPlane         --> Sets (idle sets), the local side
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ from laps_relay.network.sets.set_routing import SetRouting
 from laps_relay.network.sets.sets import Sets
 from laps_relay.network.settings import NetworkSettings, Plan
 from laps_relay.network.steering.steering import Steering
-from laps_relay.network.subscriptions.interests import Interests
 from laps_relay.network.subscriptions.responses import ResponseLoopFilter
+from laps_relay.network.subscriptions.subscriptions import Subscriptions
 from laps_relay.network.tables import RelayTables
 from laps_relay.network.timers import Due, RelayTimers
 from laps_relay.peer_forwarding.forwarding import LOCAL, HoldData, SetIdle
@@ -67,7 +67,7 @@ from laps_relay.policy.interface import Policy
 from laps_relay.policy.open_policy import OpenPolicy
 from laps_sdk.forwarding.interfaces import OutStream, PeerEgress
 from laps_sdk.peering import reports
-from laps_sdk.peering.dialler import Contact, Dialler, RandomSource
+from laps_sdk.peering.dialler import Contact, Dialler
 from laps_sdk.peering.events import (
     Dial,
     NodeIdConflict,
@@ -79,10 +79,16 @@ from laps_sdk.peering.events import (
     PeerUp,
     Refusal,
 )
-from laps_sdk.peering.foreign_peers import ForeignPeerFactory, ForeignPeerWire
-from laps_sdk.peering.links import Chunk, Link, Links, PreHandshakeData
+from laps_sdk.peering.links import (
+    Chunk,
+    ForeignPeerFactory,
+    ForeignPeerWire,
+    Link,
+    Links,
+    PreHandshakeData,
+    ResponseReplay,
+)
 from laps_sdk.peering.peers import Peers
-from laps_sdk.peering.sending import ResponseReplay
 from laps_sdk.peering.settings import Identity
 from laps_sdk.timers import Timers, earliest, first_of
 from laps_sdk.upstream.interfaces import (
@@ -125,9 +131,9 @@ __all__ = ["NetworkRelay"]
 PARTING: Final = 10.0
 """How long a connection that is not configured any more may last, in seconds."""
 STAY_WAIT: Final = 2.0
-"""So long after a drain was taken back all that it moved has arrived, in seconds."""
+"""Seconds after a cancelled drain until all that it moved has arrived."""
 MAX_ROUNDS: Final = 1_000
-"""Rounds of settling in one turn; more can only be a fault of ours, and would hang the relay."""
+"""Rounds of settling in one call. More can only be a defect, and would block the relay."""
 QUIET: Final = frozenset(
     {
         wire.SnsAdvertised,
@@ -137,19 +143,19 @@ QUIET: Final = frozenset(
         wire.FetchSaid,
     }
 )
-"""Events that change no information base, so that no other peer has to be sent anything."""
+"""Events that change no information base: other peers need no message."""
 PROBES: Final = (wire.ProbeReceived, wire.ProbeAnswered)
-"""Most events of a network at rest; nothing but an answer follows from them."""
+"""Probes: most events of a network at rest. They cause nothing but an answer."""
 _OF_SESSIONS: Final = (PeerUp, PeerDown, PeerRefused, NodeIdConflict, NodeUnproved)
 """Events about sessions themselves."""
 _EDGE: Final = RelayType.EDGE
 _VIOLATIONS: Final = frozenset({Fault.BAD_PATH, Fault.BAD_NODE})
-"""What no honest relay says, because it would not believe it."""
+"""Faults that no correct relay causes: it would reject such an entry itself."""
 _NO_DATA: Final = "data on a session, or in a direction, that carries none"
 
 
 class NetworkRelay:
-    """A relay of the network; its rooms are attributes, for reading."""
+    """A relay of the network. The rooms are attributes; read them, but change nothing in them."""
 
     __slots__ = (
         "_all_clocks",
@@ -157,19 +163,18 @@ class NetworkRelay:
         "_emit",
         "_events",
         "_fetch_router",
-        "_guests",
+        "_foreign_peers",
         "_hasher",
         "_local",
+        "_loop_filter",
         "_news",
-        "_passed",
+        "_paths",
         "_policy",
-        "_recent",
+        "_replay",
         "_routes",
         "_settings",
         "_settling",
         "_timers",
-        "_violations",
-        "_ways",
         "adjacency",
         "advertisements",
         "announces",
@@ -179,7 +184,6 @@ class NetworkRelay:
         "exports",
         "feeds",
         "fetches",
-        "interests",
         "links",
         "nib",
         "own",
@@ -193,7 +197,9 @@ class NetworkRelay:
         "sharding",
         "steering",
         "subscribes",
+        "subscriptions",
         "tables",
+        "violations",
     )
 
     def __init__(
@@ -205,7 +211,7 @@ class NetworkRelay:
         authenticator: PeerAuthenticator,
         challenge: Callable[[], bytes],
         contexts: Callable[[], int],
-        random: RandomSource,
+        random: Callable[[], float],
         policy: Policy,
         implementation: str = "",
         order: Order = default_order,
@@ -213,26 +219,26 @@ class NetworkRelay:
     ) -> None:
         """Build all rooms.
 
-        ``challenge`` returns 32 random bytes, ``contexts`` 32 random bits that are not 0.
-        ``order`` ranks the paths to a node (:mod:`laps_relay.network.nodes.selection`);
-        ``known_keys`` are the keys that held node ids before the last start.
+        ``challenge`` returns 32 random bytes, ``contexts`` 32 random bits that are not 0. ``order``
+        ranks the paths to a node (:mod:`laps_relay.network.nodes.selection`). ``known_keys`` are
+        the keys that held node ids before the last start.
         """
         self._settings = settings
         self._policy = policy
         self._hasher = hasher
         self._local: LocalSide | None = None
-        self._guests: ForeignPeerFactory | None = None
+        self._foreign_peers: ForeignPeerFactory | None = None
         self._events: list[NetworkEvent] = []
         self._emit = self._events.append
         self._timers: RelayTimers = Timers()
-        self._violations = ViolationCounter()
-        self._recent = ResponseReplay(settings.hold)
-        self._passed = ResponseLoopFilter(settings.convergence)
+        self.violations = ViolationCounter()
+        self._replay = ResponseReplay(settings.hold)
+        self._loop_filter = ResponseLoopFilter(settings.convergence)
         self._routes: dict[NodeId, tuple[NodeId, ...]] = {}
         """The relays on the best path to each node, as the last event gave them."""
         self._settling = False
         self._news = False
-        """Whether anything has happened that peers may have to be sent."""
+        """Whether peers may have to be sent a difference."""
         self.own = OwnNode(identity, settings.relay_type, authenticator.sign_node)
         node = self.own.node_id
         self.links = Links()
@@ -245,7 +251,7 @@ class NetworkRelay:
         self.steering = Steering(
             node, self.nib, policy, settings, round_trips=self.prober.round_trips
         )
-        self._ways = PathFinder(node, self.nib, policy)
+        self._paths = PathFinder(node, self.nib, policy)
         self.peers = Peers(
             identity,
             settings,
@@ -277,7 +283,7 @@ class NetworkRelay:
         self.feeds = OriginFeeds(
             plane=self.plane, steering=self.steering, contexts=contexts, policy=policy
         )
-        self.interests = Interests(
+        self.subscriptions = Subscriptions(
             identity,
             settings,
             hasher,
@@ -289,29 +295,29 @@ class NetworkRelay:
             reaches=self._reaches,
             replicas=self._replicas,
             respond=self.respond,
-            pull=self.feeds.pull,
-            pull_again=self.feeds.pull_again,
+            request_track=self.feeds.open_feed,
+            request_again=self.feeds.request_again,
             release=self.feeds.release,
             targets_changed=self.feeds.targets_changed,
             emit=self._emit,
         )
         self.export_denied = ExportDenied(
-            partial(self.exports.receivers, self.interests.announcers)
+            partial(self.exports.receivers, self.subscriptions.announcers)
         )
         self.set_routing = SetRouting(
             node,
             settings,
             nib=self.nib,
-            ways=self._ways,
+            paths=self._paths,
             steering=self.steering,
             links=self.links,
             node=self.node,
             wire=self.peers.wire,
-            routed=self.interests.led,
+            routed=self.subscriptions.routed,
             emit=self._emit,
         )
         self.sets = Sets(node, self.set_routing, self.plane, settings)
-        self.feeds.connect(self.sets, self.interests)
+        self.feeds.connect(self.sets, self.subscriptions)
         self.advertisements = AdvertisementSchedule(
             settings,
             links=self.links,
@@ -349,7 +355,7 @@ class NetworkRelay:
             nib=self.nib,
             sets=self.sets,
             plane=self.plane,
-            interests=self.interests,
+            subscriptions=self.subscriptions,
             server=self.server,
             policy=policy,
             node=self.node,
@@ -362,10 +368,10 @@ class NetworkRelay:
             self.own,
             links=self.links,
             nib=self.nib,
-            ways=self._ways,
+            paths=self._paths,
             announces=self.announces,
             subscribes=self.subscribes,
-            interests=self.interests,
+            subscriptions=self.subscriptions,
             sets=self.sets,
             plane=self.plane,
             prober=self.prober,
@@ -376,28 +382,28 @@ class NetworkRelay:
             *self.nib.clocks,
             *self.announces.clocks,
             *self.subscribes.clocks,
-            *self.interests.clocks,
+            *self.subscriptions.clocks,
             *self.sets.clocks,
             *self.steering.clocks,
             *self.plane.clocks,
         )
         self._all_clocks = (self._timers, *self._clocks)
-        """The timers of the rooms, and with our own; always the same objects."""
+        """The timers of the rooms, without and with our own; the objects never change."""
 
-    # Who we are
+    # Identity
 
     @property
     def node_id(self) -> NodeId:
-        """Our node id."""
+        """The node id of this relay."""
         return self.own.node_id
 
     @property
     def info(self) -> NodeInfo:
-        """What we advertise of ourselves."""
+        """The node information that this relay advertises about itself."""
         return self.own.info
 
     def node(self, node: NodeId) -> NodeSelf | None:
-        """What a node says of itself, our own too; None if the NIB does not have it."""
+        """Return what a node says of itself, this relay too; None if the NIB does not have it."""
         if node == self.own.node_id:
             return self.own.info.node
         info = self.nib.info(node)
@@ -408,20 +414,20 @@ class NetworkRelay:
         """The policy in force."""
         return self._policy
 
-    # What drains
+    # Draining
 
     @property
     def in_transit(self) -> bool:
-        """Whether data goes through us to other relays, or has still to be sent to one."""
+        """Whether data passes this relay to others, or waits to be sent to one."""
         return self.sets.in_transit or self.plane.unsent() > 0
 
     @property
     def flight(self) -> float:
-        """How long something may be under way to a peer, sent again if it was lost: seconds."""
+        """Seconds that a message to a peer may take, with one retransmission."""
         trips = [link.srtt_us for link in self.links.by_session.values() if link.up]
         return 2e-6 * max(trips) + self._settings.batch if trips else 0.0
 
-    # Connections, from the shell
+    # Connections, called by the shell
 
     def connection_opened(
         self,
@@ -434,7 +440,11 @@ class NetworkRelay:
         spki_hash: bytes,
         dial: Dial | None = None,
     ) -> None:
-        """A connection stands; ``spki_hash`` is of the listener's TLS key, on both sides."""
+        """Take over a new connection and begin its handshake.
+
+        ``spki_hash`` is the hash of the listener's TLS key, on both sides. ``dial`` is the dial
+        that led to the connection; None if the peer dialled.
+        """
         self.links.add(Link(session, egress, alpn, dial, opened=now))
         if dial is not None:
             self.dialler.made(now, dial.number, session)
@@ -444,22 +454,22 @@ class NetworkRelay:
     def control_data(
         self, now: float, session: int, stream_id: int, data: bytes, fin: bool = False
     ) -> None:
-        """Bytes of a bidirectional stream."""
+        """Handle bytes of a bidirectional stream."""
         self.peers.stream_data(now, session, stream_id, data, fin)
         self._settle(now, news=False)
 
     def control_reset(self, now: float, session: int, stream_id: int, code: int = 0) -> None:
-        """The peer reset its half of a bidirectional stream."""
+        """Handle the peer's reset of its half of a bidirectional stream."""
         self.peers.stream_reset(now, session, stream_id, code)
         self._settle(now)
 
     def control_stopped(self, now: float, session: int, stream_id: int, code: int = 0) -> None:
-        """The peer reads our half of a bidirectional stream no more."""
+        """Handle the peer's STOP_SENDING for our half of a bidirectional stream."""
         self.peers.stop_sending(now, session, stream_id, code)
         self._settle(now)
 
     def connection_closed(self, now: float, session: int, code: int = 0, reason: str = "") -> None:
-        """A connection is gone; its number is free again."""
+        """Forget a connection that has ended; its number may be used again."""
         self.peers.closed(now, session, code, reason)
         self._settle(now)
         self.links.remove(session)
@@ -467,27 +477,32 @@ class NetworkRelay:
     def measured(
         self, now: float, session: int, srtt_us: int, loss: float = 0.0, congested: bool = False
     ) -> None:
-        """What the transport measures on a connection; the shell says it now and then."""
+        """Take over what the transport measures on a connection; the shell calls this regularly.
+
+        ``srtt_us`` is the smoothed round trip in microseconds, ``loss`` the share of packets lost
+        since the last call. ``congested``: more has waited for some time than the connection
+        carries.
+        """
         link = self.links.get(session)
         if link is None:
             return
         link.srtt_us, link.loss, link.congested = srtt_us, loss, congested
-        if link.guest is not None:
-            link.guest.measured(now, srtt_us)
+        if link.foreign_peer is not None:
+            link.foreign_peer.measured(now, srtt_us)
         elif link.node is not None:
             self.prober.measured(session, srtt_us)
             self.adjacency.adjoin(now, link.node)
         self._settle(now)
 
     def close(self, now: float, session: int, code: int = 0, reason: str = "") -> None:
-        """End a session ourselves."""
+        """Close a session from this side."""
         self.peers.close(now, session, code, reason)
         self._settle(now)
 
-    # Data, from the shell
+    # Data, called by the shell
 
     def data_stream(self, now: float, session: int, stream_id: int, data: bytes, fin: bool) -> None:
-        """A chunk of a unidirectional stream of a peer."""
+        """Forward a chunk of a peer's unidirectional stream; close the session if it is faulty."""
         link = self.links.get(session)
         if link is None:
             return
@@ -498,17 +513,17 @@ class NetworkRelay:
             self._settle(now)
 
     def data_reset(self, now: float, session: int, stream_id: int, code: int) -> None:
-        """The peer abandoned a unidirectional stream."""
+        """Handle the peer's reset of a unidirectional stream."""
         link = self.links.get(session)
         if link is not None and link.early is not None:
             link.early.forget(stream_id)
-        if link is not None and link.guest is not None:
-            link.guest.stream_reset(now, stream_id, code)
+        if link is not None and link.foreign_peer is not None:
+            link.foreign_peer.stream_reset(now, stream_id, code)
         else:
             self.plane.stream_reset(now, session, stream_id, code)
 
     def datagram(self, now: float, session: int, data: bytes) -> None:
-        """A datagram of a peer."""
+        """Forward a datagram of a peer; close the session if it is faulty."""
         link = self.links.get(session)
         if link is None:
             return
@@ -521,15 +536,21 @@ class NetworkRelay:
     def out_stream_gone(
         self, now: float, session: int, stream: OutStream, lost: int, *, stopped: bool
     ) -> None:
-        """An outgoing data stream was dropped by the egress, or stopped by the peer."""
+        """Handle an outgoing data stream that the egress dropped or the peer stopped.
+
+        ``lost`` bytes of it were not sent.
+        """
         link = self.links.get(session)
-        if link is not None and link.guest is not None:
-            link.guest.out_stream_gone(now, stream, lost, stopped=stopped)
+        if link is not None and link.foreign_peer is not None:
+            link.foreign_peer.out_stream_gone(now, stream, lost, stopped=stopped)
         else:
             self.plane.out_stream_gone(now, session, stream, lost, stopped=stopped)
 
     def _data(self, now: float, link: Link, stream_id: int, data: bytes, fin: bool) -> None:
-        """A chunk of a stream; raises ``RemoteError`` for a peer's fault."""
+        """Forward a chunk of a stream, or keep it until the handshake is over.
+
+        Raises ``RemoteError`` if the peer broke the protocol.
+        """
         early = link.early
         if not link.up:
             if early is None:
@@ -538,24 +559,24 @@ class NetworkRelay:
                 link.egress.stop_sending(stream_id, StreamCode.OVERLOADED)
         elif early is not None and early.refused(stream_id):
             pass
-        elif link.guest is not None:
-            link.guest.stream_data(now, stream_id, data, fin)
+        elif link.foreign_peer is not None:
+            link.foreign_peer.stream_data(now, stream_id, data, fin)
         elif link.receives:
             self.plane.stream_data(now, link.session, stream_id, data, fin)
         else:
             raise ProtocolViolation(_NO_DATA)
 
     def _datagram(self, now: float, link: Link, data: bytes) -> None:
-        """An object; raises like :meth:`_data`. One that comes too early is lost, as some are."""
-        if link.guest is not None:
-            link.guest.datagram(now, data)
+        """Forward a datagram; drop it before the handshake is over. Raises like :meth:`_data`."""
+        if link.foreign_peer is not None:
+            link.foreign_peer.datagram(now, data)
         elif link.receives:
             self.plane.datagram(now, link.session, data)
         elif link.up:
             raise ProtocolViolation(_NO_DATA)
 
     def _late_data(self, now: float, link: Link) -> None:
-        """The handshake is over: take what was faster."""
+        """Forward the chunks that came before the handshake was over."""
         for chunk in () if link.early is None else link.early.take():
             self._data(now, link, *chunk)
 
@@ -568,11 +589,11 @@ class NetworkRelay:
                 self._fault(now, link, error)
 
     def holder(self, session: int) -> HoldData:
-        """Return what holds the data of a session until its set is known."""
+        """Return the function that holds data of a session until its set is known."""
 
         def hold(now: float, sns_id: int, item: object, size: int) -> SnsStanding:
             standing, dropped = self.peers.wire(session).hold_data(now, sns_id, item, size)
-            # A stream is one item with many chunks, and may have to leave for its own next one.
+            # A stream is one item with many chunks; its next chunk may push the item out.
             self.plane.discard(now, session, [each.item for each in dropped])
             return standing
 
@@ -581,33 +602,39 @@ class NetworkRelay:
     # Our own clients
 
     def attach(self, local: LocalSide, sink: DataSink, fetches: FetchSide | None = None) -> None:
-        """Join our own clients, before any of them comes; ``fetches``: as far as they fetch."""
+        """Connect the relay's own clients; called before any client comes.
+
+        ``sink`` receives their data. Without ``fetches`` the relay answers no FETCH.
+        """
         self._local = local
-        self.interests.attach(local)
+        self.subscriptions.attach(local)
         self.feeds.attach(local)
         self.plane.attach(sink)
         if fetches is not None:
             self.fetches.attach(fetches)
 
-    def set_guests(self, guests: ForeignPeerFactory) -> None:
-        """Who takes sessions that are none of the network's own, before any of them comes."""
-        self._guests = guests
+    def set_foreign_peers(self, factory: ForeignPeerFactory) -> None:
+        """Set the factory of foreign peers (Stubs, C++ relays); called before any session."""
+        self._foreign_peers = factory
 
     def announce(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
-        """Our clients publish a track, or a namespace (then the track name is empty)."""
-        self.interests.announce(now, kind, name)
+        """Announce a track of our own clients, or a namespace: then the track name is empty."""
+        self.subscriptions.announce(now, kind, name)
         self._settle(now)
 
     def withdraw(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
-        """They do not any more."""
-        self.interests.withdraw(now, kind, name)
+        """Withdraw an announce of our own clients."""
+        self.subscriptions.withdraw(now, kind, name)
         self._settle(now)
 
-    def want(self, now: float, name: FullTrackName, data: SubscribeData = NO_DATA) -> None:
-        """Our clients want a track; what becomes of it is told with ``answered``."""
+    def subscribe(self, now: float, name: FullTrackName, data: SubscribeData = NO_DATA) -> None:
+        """Subscribe to a track for our own clients, or change what is asked of it.
+
+        The outcome is reported with ``LocalSide.answered``.
+        """
         key = self.key(name)
-        lapsed = self.interests.has_lapsed(key)
-        denial = self.interests.want(now, name, data)
+        lapsed = self.subscriptions.has_lapsed(key)
+        denial = self.subscriptions.subscribe(now, name, data)
         if lapsed:
             self.feeds.catch_up(now, key)
         if denial is not None and self._local is not None:
@@ -621,17 +648,17 @@ class NetworkRelay:
             )
         self._settle(now)
 
-    def unwant(self, now: float, name: FullTrackName) -> None:
-        """They do not any more."""
-        self.interests.unwant(now, name)
+    def unsubscribe(self, now: float, name: FullTrackName) -> None:
+        """End the subscription of our own clients to a track."""
+        self.subscriptions.unsubscribe(now, name)
         self._settle(now)
 
-    def pulled(self, now: float, key: int, data: SubscribeData = NO_DATA) -> None:
-        """A publisher here accepted what was pulled."""
-        self.interests.pulled(now, key, data)
+    def publisher_accepted(self, now: float, key: int, data: SubscribeData = NO_DATA) -> None:
+        """Report that a local publisher accepted the subscription to a track."""
+        self.subscriptions.publisher_accepted(now, key, data)
         self._settle(now)
 
-    def pull_refused(
+    def publisher_refused(
         self,
         now: float,
         key: int,
@@ -639,53 +666,53 @@ class NetworkRelay:
         reason: str,
         data: SubscribeData = NO_DATA,
     ) -> None:
-        """It refused."""
-        self.interests.pull_refused(now, key, code, reason, data)
+        """Report that a local publisher refused the subscription to a track."""
+        self.subscriptions.publisher_refused(now, key, code, reason, data)
         self._settle(now)
 
-    def pull_ended(self, now: float, key: int, reason: str) -> None:
-        """It ended what it had accepted."""
-        self.interests.pull_ended(now, key, reason)
+    def publisher_ended(self, now: float, key: int, reason: str) -> None:
+        """Report that a local publisher ended a track that it had accepted."""
+        self.subscriptions.publisher_ended(now, key, reason)
         self._settle(now)
 
     def against(self, name: FullTrackName) -> str | None:
-        """What policy has against a track for our own clients, wherever its publisher is."""
-        refusal = self._policy.want(name, self.own.info.node)
+        """Return why policy forbids a track to our own clients; None if it is allowed."""
+        refusal = self._policy.local_subscribe(name, self.own.info.node)
         return None if refusal is None else refusal.reason
 
     def key(self, name: FullTrackName) -> int:
-        """The full-name hash of a track."""
+        """Return the full-name hash of a track."""
         return self._hasher.full_name(name.namespace.fields, name.name)
 
     def fetch(self, now: float, name: FullTrackName, data: SubscribeData) -> int | FetchRefusal:
-        """Our clients want a range of the past; gives its ID, or why it cannot be had."""
+        """Send a FETCH of our own clients; return its id, or why no relay can be asked."""
         asked = self.fetches.asking.ask(now, name, data)
         self._settle(now, news=False)
         return asked
 
     def unfetch(self, now: float, fetch_id: int) -> None:
-        """They do not any more."""
+        """Cancel a FETCH of our own clients."""
         self.fetches.asking.cancel(now, fetch_id)
         self._settle(now, news=False)
 
     def fetch_over(self, now: float, fetch_id: int) -> None:  # noqa: ARG002 - as all commands
-        """Its stream has ended."""
+        """Forget a FETCH of our own clients whose stream has ended."""
         self.fetches.asking.over(fetch_id)
 
     def fetched(self, now: float, handle: FetchHandle, data: SubscribeData) -> None:
-        """A FETCH of another relay is answered; its stream goes into the feed."""
+        """Accept a FETCH of another relay; its stream goes into the feed."""
         self.fetches.fetched(now, handle, data)
         self._settle(now, news=False)
 
     def fetch_refused(
         self, now: float, handle: FetchHandle, code: int, reason: str, data: SubscribeData = NO_DATA
     ) -> None:
-        """It is not."""
+        """Refuse a FETCH of another relay."""
         self.fetches.refused(now, handle, FetchRefusal(code, reason, data))
         self._settle(now, news=False)
 
     def fetch_served(self, now: float, handle: FetchHandle) -> None:
-        """Its stream has ended."""
+        """Close the feed of a FETCH of another relay: its stream has ended."""
         self.fetches.serving.served(now, handle)
         self._settle(now, news=False)
 
@@ -694,10 +721,10 @@ class NetworkRelay:
     def set_contacts(
         self, now: float, contacts: Iterable[Contact], *, seconds: float = PARTING
     ) -> None:
-        """The relays to be connected with, for ever.
+        """Set the relays that stay connected.
 
-        Connections with others that are used end when all that they carry has found another way,
-        and after ``seconds`` at the latest.
+        Other connections in use end when all that they carry has another path, and after
+        ``seconds`` at the latest.
         """
         before = self.dialler.poll_unwanted()
         self.dialler.set_contacts(now, contacts)
@@ -707,31 +734,31 @@ class NetworkRelay:
         self._settle(now)
 
     def set_own_contacts(self, now: float, contacts: tuple[str, ...]) -> None:
-        """How others reach us, once that is known."""
+        """Set the addresses at which other relays reach this one."""
         if self.own.set_contacts(contacts):
             self.nib.set_self(now, self.own.info)
             self._settle(now)
 
     def set_own_label(self, now: float, name: str, value: str) -> None:
-        """What else others should know of us; nothing with an empty value."""
+        """Set a label of our node information; an empty value removes it."""
         if self.own.set_label(name, value):
             self.nib.set_self(now, self.own.info)
             self._settle(now)
 
     def set_load(self, now: float, load: Load) -> None:
-        """How busy we are; who drains does so to the end."""
+        """Set how busy this relay is; ignored while it drains."""
         before = self.own.info.node.load.load_class
         if before is not LoadClass.DRAINING and self.own.set_load(load):
             self.nib.set_self(now, self.own.info)
             if load.load_class is not before:
                 # An overloaded relay sends one copy towards each region.
-                self.steering.look_again()
+                self.steering.invalidate()
             self._settle(now)
 
     def set_policy(self, now: float, policy: Policy) -> None:
-        """Another policy is in force from now on; what it forbids ends at once."""
+        """Put another policy in force; what it forbids ends at once."""
         self._policy = policy
-        self._ways.policy = policy
+        self._paths.policy = policy
         self.feeds.policy = policy
         self._fetch_router.policy = policy
         self.exports.policy = policy
@@ -740,34 +767,37 @@ class NetworkRelay:
         self.steering.set_policy(policy)
         self.announces.reconsider()
         self.subscribes.reconsider()
-        self.interests.set_policy(now, policy)
+        self.subscriptions.set_policy(now, policy)
         self.export_denied.again = True
         for key in self.feeds.keys():  # noqa: SIM118 - no mapping; the keys as they are now
             self.feeds.route(now, key)  # its class may be another one
         self.sets.reroute(now, None, cut=True)
-        # What a filter kept out is heard again, and what it keeps out now is not (laps-2, 5.4).
+        # Peers send everything again: the former filter may have dropped entries (laps-2, 5.4).
         self.advertisements.request_sync(now, lambda _: True)
         self._emit(events.PolicyChanged())
         self._settle(now)
 
     def forget_key(self, node: NodeId) -> bool:
-        """Let another key have the id of a node that has no session; False: there is nothing."""
+        """Let another key hold the id of a node that has no session.
+
+        Return False if no key of it is known.
+        """
         if not self.peers.forget_key(node):
             return False
         self._emit(reports.KeyForgotten(node=node))
         return True
 
     def set_plan(self, now: float, plan: Plan) -> None:
-        """Another plan from now on: a preference, which policy is asked about every time anew."""
+        """Follow another plan; it is a preference, and policy is asked for each path."""
         self.steering.set_plan(plan)
         self._settle(now)
 
     def against_via(self, via: NodeId, region: str, scope: str) -> str | None:
-        """What speaks against a Via of a plan now: nobody knows it, or policy; None: nothing does.
+        """Return why a Via of a plan cannot be used now; None if it can.
 
-        Policy is asked about the way over it to each node of the region that is known, and speaks
-        against it if it forbids all of them. If it forbids some, steering leaves those out: a node
-        that says it is in a region has no veto on plans.
+        The reasons are: no relay knows it, it drains, or policy forbids the path over it to every
+        known node of the region. If policy forbids some of these paths only, steering leaves those
+        out: a node that claims to be in a region must not block a plan.
         """
         info = self.nib.info(via)
         if info is None:
@@ -775,7 +805,7 @@ class NetworkRelay:
         if info.node.load.load_class is LoadClass.DRAINING:
             return "it drains"
         refusals = [
-            self._ways.refusal_of(scope, via, node)
+            self._paths.refusal_of(scope, via, node)
             for node in self.nib.nodes()
             if node not in (via, self.node_id)
             and (known := self.nib.info(node)) is not None
@@ -786,7 +816,7 @@ class NetworkRelay:
         return None
 
     def place_of(self, node: NodeId) -> tuple[str, str]:
-        """Region and country of a node as policy has them; empty where that is not known."""
+        """Return region and country of a node as policy has them; "" where unknown."""
         info = self.nib.info(node)
         if info is None:
             return "", ""
@@ -795,20 +825,20 @@ class NetworkRelay:
     def drain(
         self, now: float, seconds: float, reason: str = "", alternates: tuple[str, ...] = ()
     ) -> None:
-        """Go away: peers move what goes through us, and nothing new comes."""
+        """Announce that this relay goes away: peers move their data, and no new data comes."""
         self.dialler.stop()
         self._timers.cancel((Due.STAY, 0))
         self.set_load(now, Load(LoadClass.DRAINING, 1000))
-        # Before DRAIN: from one who does not go away it is about that connection alone.
+        # Before DRAIN: without the draining load, DRAIN would concern that connection alone.
         self.advertisements.flush_all(now)
         self.peers.drain(now, seconds, reason, alternates)
         self._settle(now)
 
     def stay(self, now: float) -> None:
-        """Take :meth:`drain` back: sessions live, and new ones are taken at once.
+        """Cancel :meth:`drain`: sessions live on, and new ones are accepted at once.
 
-        That we drain is said a moment longer: who is on the move arrives first. A target that turns
-        round halfway meets relays that have not heard of both, and that send it back.
+        Our load stays DRAINING for ``STAY_WAIT`` seconds more. A target that turned round halfway
+        would meet relays that know only one of both changes, and that send it back.
         """
         if self.own.info.node.load.load_class is not LoadClass.DRAINING:
             return
@@ -819,13 +849,13 @@ class NetworkRelay:
         self._settle(now)
 
     def _drain_taken_back(self, now: float) -> None:
-        """Whoever left us has gone: they may come back."""
+        """Advertise normal load: every target that was leaving has left."""
         self.own.set_load(Load(LoadClass.NORMAL, 0))
         self.nib.set_self(now, self.own.info)
-        self.steering.look_again()
+        self.steering.invalidate()
 
     def close_all(self, now: float, code: int = CloseCode.NO_ERROR, reason: str = "") -> None:
-        """End everything at once."""
+        """Close all sessions at once."""
         self.dialler.stop()
         self.peers.close_all(now, code, reason)
         self._settle(now)
@@ -833,27 +863,27 @@ class NetworkRelay:
     # Polls and time
 
     def poll_dirty(self) -> list[int]:
-        """Sessions that may have something to send; taken once."""
+        """Return the sessions that may have something to send, once."""
         return self.peers.poll_dirty()
 
     def poll_transmit(self, session: int) -> list[Transmit]:
-        """What a session wants the shell to do, in order."""
+        """Return what a session asks of the shell, in order."""
         return self.peers.poll_transmit(session)
 
     def poll_dials(self, now: float) -> list[Dial]:
-        """Whom to dial now."""
+        """Return the dials to make now."""
         dials = self.dialler.poll_dials(now)
         for dial in dials:
             self._emit(reports.Dialled(contact=dial.contact, node=dial.node, dynamic=dial.dynamic))
         return dials
 
     def dial_failed(self, now: float, number: int, reason: str) -> None:
-        """A dial has led to nothing."""
+        """Report that a dial failed."""
         self.dialler.failed(now, number, reason)
         self._settle(now)
 
     def poll_events(self) -> list[NetworkEvent]:
-        """What happened, for logs and telemetry; taken once."""
+        """Return the events for logs and telemetry, once."""
         for report in self.dialler.poll_reports():
             self._emit(
                 reports.Dialled(
@@ -868,27 +898,27 @@ class NetworkRelay:
         return taken
 
     def poll_known_keys(self) -> dict[NodeId, bytes] | None:
-        """Which keys hold node ids, if that has changed; the next life is to be given them."""
+        """Return the keys that hold node ids, if they have changed; the shell stores them."""
         return self.peers.poll_known_keys()
 
     def poll_timeout(self) -> float | None:
-        """When :meth:`handle_timeout`, or :meth:`poll_dials`, wants to be called."""
+        """Return when :meth:`handle_timeout` or :meth:`poll_dials` must be called; None: never."""
         return earliest(
             first_of(self._all_clocks, self.peers.poll_timeout()),
-            self.steering.wishes_at,
+            self.steering.demand_at,
             self.plane.samples_at,
             self.dialler.poll_timeout(),
         )
 
     def handle_timeout(self, now: float) -> None:
-        """Do what is due."""
+        """Do all that is due."""
         self.peers.handle_timeout(now)
         self.nib.handle_timeout(now)
         first = first_of(self._clocks, self.plane.samples_at)
         if first is not None and first <= now:  # mostly only a session or a flush is due
             self.announces.handle_timeout(now)
             self.subscribes.handle_timeout(now)
-            self.interests.handle_timeout(now)
+            self.subscriptions.handle_timeout(now)
             self.sets.handle_timeout(now)
             self.plane.handle_timeout(now)
             for session, probe in self.prober.handle_timeout(now):
@@ -902,7 +932,7 @@ class NetworkRelay:
             self._settle(now)
 
     def _due(self, now: float, kind: Due, session: int) -> None:
-        """A timer of our own has run out."""
+        """Handle a timer of the relay itself."""
         match kind:
             case Due.LOOK:
                 self.advertisements.flush_behind(now)
@@ -926,9 +956,10 @@ class NetworkRelay:
     # Settling: one event causes others, until nothing changes any more
 
     def _settle(self, now: float, *, news: bool = True) -> None:
-        """Let everything follow that follows; a call from inside is left to the outer one.
+        """Run rounds until no room has a change left; a nested call leaves that to the outer one.
 
-        Without ``news`` only what happens meanwhile decides whether peers must be told something.
+        With ``news`` differences for peers are scheduled afterwards; without it only if a round
+        finds a change.
         """
         self._news |= news
         if self._settling:
@@ -955,7 +986,7 @@ class NetworkRelay:
                 self._news |= type(event) not in QUIET
                 self._handle_event(now, session, event)
         if probed and not moved and not self._is_unsettled(now):
-            # What probes teach moves nothing; an answer may be too much for a session, though.
+            # Probes change no table, but sending an answer may end a session.
             return self.peers.has_events()
         if self._nodes_changed(now) | self._entries_changed(now):
             moved = self._news = True
@@ -969,7 +1000,7 @@ class NetworkRelay:
         return (moved or probed) and (self._is_unsettled(now) or self.peers.has_events())
 
     def _is_unsettled(self, now: float) -> bool:
-        """Whether one more round would find something in any part; mostly one is all."""
+        """Return whether another round would find a change in any room; mostly it would not."""
         steering = self.steering
         return bool(
             self.feeds.has_changed
@@ -980,15 +1011,15 @@ class NetworkRelay:
             or steering.is_due(now)
             or self.plane.has_notices
             or self.dialler.has_unwanted
-            or (self._settings.dynamic_peering and steering.wishes_due(now))
+            or (self._settings.dynamic_peering and steering.demand_due(now))
         )
 
-    # Sessions that come and go
+    # Sessions
 
     def _handle_event(self, now: float, session: int, event: PeerEvent) -> None:
         if isinstance(event, _OF_SESSIONS):
             self._session_event(now, session, event)
-        else:  # most of all a peer tells something
+        else:  # the most frequent case
             self._peer_event(now, session, event)
 
     def _session_event(
@@ -1019,14 +1050,14 @@ class NetworkRelay:
             case NodeUnproved():
                 link = self.links.get(session)
                 if link is not None and link.node is not None:
-                    # Told, but no fault of the peer's.
+                    # An event only: the peer is not at fault.
                     self._emit(
                         reports.NodeSuspected(node=event.node, peer=link.node, reason=event.reason)
                     )
         self.dialler.observe(now, session, event)
 
     def session_up(self, now: float, session: int, up: PeerUp) -> None:
-        """Take a session into all tables: its handshake is over."""
+        """Add a session to all tables after its handshake."""
         link = self.links.by_session[session]
         node = up.node.node.node_id
         link.info = up.node
@@ -1047,12 +1078,14 @@ class NetworkRelay:
                 handshake=now - begun,
             )
         )
-        if self._guests is not None:
-            link.guest = self._guests(now, link, up, ForeignPeerWire(self.peers, session))
-        if link.guest is not None:
+        if self._foreign_peers is not None:
+            link.foreign_peer = self._foreign_peers(
+                now, link, up, ForeignPeerWire(self.peers, session)
+            )
+        if link.foreign_peer is not None:
             link.node = node
             return
-        if RelayType.STUB in (up.node.node.relay_type, self._settings.relay_type):
+        if up.node.node.relay_type is RelayType.STUB:
             self.peers.close(now, session, CloseCode.MODE_REFUSED, "no Stubs here")
             return
         self.links.meet(link, node)
@@ -1087,8 +1120,8 @@ class NetworkRelay:
         self._timers.cancel((Due.FLUSH, session))
         self._timers.cancel((Due.IDLE, session))
         self._timers.cancel((Due.RESYNC, session))
-        self._recent.forget(session)
-        self._violations.forget(session)
+        self._replay.forget(session)
+        self.violations.forget(session)
         self.fetches.session_gone(session)
         if down.code in reports.FAULTS and not down.by_peer:
             self._emit(
@@ -1107,8 +1140,8 @@ class NetworkRelay:
         )
         if link is None:
             return
-        if link.guest is not None:
-            link.guest.closed(now)
+        if link.foreign_peer is not None:
+            link.foreign_peer.closed(now)
             return
         if link.node is None:
             return
@@ -1117,7 +1150,7 @@ class NetworkRelay:
             self.server.remove_session(session)
         if link.control:
             self.export_denied.again = True
-            # Everything that was learned through it goes (seed 000, Connection Establishment).
+            # Remove all that was learned over it (seed 000, Connection Establishment).
             self.nib.remove_peer(now, link.node)
             self.announces.remove_session(now, session)
             self.subscribes.remove_session(now, session)
@@ -1133,24 +1166,24 @@ class NetworkRelay:
 
     @property
     def _is_sharded(self) -> bool:
-        """Whether control servers hold our entries: they do not hold each other's."""
+        """Whether control servers hold our entries. They do not hold entries of each other."""
         return self._settings.relay_type is RelayType.EDGE
 
     def _reconsider(self) -> None:
-        """What goes to whom is different now."""
+        """Decide again which entries go to which peer."""
         self.announces.reconsider()
         self.subscribes.reconsider()
 
     # Messages of peers
 
     def _peer_event(self, now: float, session: int, event: Event) -> None:
-        """Something that a peer tells."""
+        """Handle an event of a session that is up."""
         link = self.links.by_session.get(session)
         if link is None or link.node is None:
             return
         try:
-            if link.guest is not None:
-                link.guest.event(now, event)
+            if link.foreign_peer is not None:
+                link.foreign_peer.event(now, event)
             elif isinstance(event, PROBES):
                 self._probe_received(now, session, event)
             else:
@@ -1167,12 +1200,12 @@ class NetworkRelay:
                 for report in self.nib.advertised(now, peer, event.nodes):
                     self._suspect(report.node, report.peer, report.reason)
                     if report.fault is Fault.KEY_CONFLICT and report.node != peer:
-                        # Perhaps it alone had told us of that node, and with the other key: then
-                        # the node goes now, and it was right with one of both.
+                        # If this peer was the only source of the node, with another key, the
+                        # node is removed now, and one of both keys was right.
                         self.links.disputed.setdefault(report.node, {})[peer] = None
-                    if report.fault in _VIOLATIONS and self._violations.add(now, session):
+                    if report.fault in _VIOLATIONS and self.violations.add(now, session):
                         raise BadNodeError(f"again and again: {report.reason}")
-                # At once: what it says next may be what it says again.
+                # At once: the next message may repeat entries of these nodes.
                 self.advertisements.nodes_advertised(now, session, peer)
             case wire.NodesWithdrawn():
                 self.nib.withdrawn(now, peer, event.nodes)
@@ -1186,8 +1219,8 @@ class NetworkRelay:
             case wire.SyncRequested():
                 self.advertisements.sync_requested(now, link, event.bases & ~Bases.SNS)
             case wire.ControlStreamMoved():
-                # They are in no base, so no synchronisation brings them back (laps-2, 4.6).
-                for response in self._recent.again(now, session):
+                # Responses are in no base: a synchronisation does not repeat them (laps-2, 4.6).
+                for response in self._replay.again(now, session):
                     self._send(now, session, response)
             case wire.SyncBegan():
                 self._sync_marked(now, link, peer, event.bases, began=True)
@@ -1250,11 +1283,11 @@ class NetworkRelay:
                 verdict = self.subscribes.heard(now, link.session, entry)
                 self._check_ours(link, verdict, entry.stamp)
             else:
-                # Told at once, instead of waiting for data that will never come (laps-2, 5.3).
+                # Refuse at once: the subscriber would wait for data that never comes (laps-2, 5.3).
                 self._refuse(now, link.session, entry, refusal)
 
     def _check_ours(self, link: Link, verdict: Verdict, stamp: Stamp) -> None:
-        """Report what is said in our name with a stamp that we have not given yet."""
+        """Report an entry in our name with a stamp that we have not used yet."""
         if verdict is Verdict.OWN and link.node is not None and stamp >= self.own.stamp():
             self._suspect(self.own.node_id, link.node, "an entry of ours that we did not make")
 
@@ -1262,12 +1295,13 @@ class NetworkRelay:
         own = self.own.node_id
         responder = response.responder
         if response.source != own and (
-            responder == own or not self._passed.lets(now, response, self.nib.epoch(responder))
+            responder == own
+            or not self._loop_filter.accepts(now, response, self.nib.epoch(responder))
         ):
-            # It goes round.
+            # The response circulates.
             return
         if self.server is None:
-            self.interests.response(now, session, response)
+            self.subscriptions.response(now, session, response)
         else:
             self.server.response(now, session, response)
 
@@ -1308,10 +1342,13 @@ class NetworkRelay:
     def _check_targets(
         self, now: float, session: int, peer: NodeId, targets: Iterable[NodeId]
     ) -> None:
-        """They are refused one by one; a peer that names strangers all the time has to go."""
+        """Count a set whose targets were never advertised to the peer.
+
+        Raises ``SnsViolationError`` if a peer does so again and again. Each such target is refused.
+        """
         for target in targets:
-            if target != self.own.node_id and not self.nib.may_believe(now, peer, target):
-                if self._violations.add(now, session):
+            if target != self.own.node_id and not self.nib.may_target(now, peer, target):
+                if self.violations.add(now, session):
                     raise SnsViolationError(f"again and again: {target} was not advertised to it")
                 return
 
@@ -1333,14 +1370,14 @@ class NetworkRelay:
             self.links.disputed.setdefault(node, {})[peer] = None
 
     def _request_nodes_again(self, now: float, node: NodeId) -> None:
-        """A node is gone: whoever was not believed about it may have been right."""
+        """Ask for nodes again where an advertisement of a removed node was not believed."""
         for peer in self.links.disputed.pop(node, ()):
             link = self.links.control(peer)
             if link is not None:
                 self._send(now, link.session, SyncRequest(Bases.NODES))
 
     def _fault(self, now: float, link: Link, error: RemoteError) -> None:
-        """Close a session; that it was a fault is told with its end, like those it sees itself."""
+        """Close a session for a fault of the peer; the end of the session reports the fault."""
         self.peers.fail(now, link.session, error)
 
     # Changes of the node information base
@@ -1363,7 +1400,7 @@ class NetworkRelay:
             self.subscribes.node_changed(now, node, epoch)
             if self.server is not None:
                 self.server.node_changed(node)
-            if self.interests.node_changed(now, node):
+            if self.subscriptions.node_changed(now, node):
                 self._node_moved(now, node)
             info = self.nib.info(node)
             if info is None:
@@ -1371,24 +1408,24 @@ class NetworkRelay:
                 self.fetches.node_gone(now, node)
                 self._request_nodes_again(now, node)
             else:
-                self.dialler.heard(now, node, info.node.stamp.epoch)
+                self.dialler.node_advertised(now, node, info.node.stamp.epoch)
                 peer = self.nib.next_hop(node)
                 self._emit(events.NodeAdded(info=info, peer=peer, best=peer is not None))
         if changes.nodes:
             self.prober.set_targets(self.nib.nodes)
         for node in changes.routes:
             self._note_route(node)
-        self.interests.ways_changed(now, (*changes.routes, *changes.alternates))
+        self.subscriptions.paths_changed(now, (*changes.routes, *changes.alternates))
         moved = changes.routes
         if changes.alternates:
-            moved = moved + self.sets.astray(changes.alternates, self.nib.next_hop)
-            self.steering.ways_changed(changes.alternates)
+            moved = moved + self.sets.off_best_path(changes.alternates, self.nib.next_hop)
+            self.steering.paths_changed(changes.alternates)
         if moved:
             self.sets.reroute(now, moved)
         self.steering.nodes_changed()
 
     def _node_moved(self, now: float, node: NodeId) -> None:
-        """A node says that it is elsewhere, or has other labels: filters may treat it otherwise."""
+        """Apply the filters again for a peer whose region or labels have changed."""
         link = self.links.control(node)
         if link is None or type(self._policy) is OpenPolicy:
             return
@@ -1399,7 +1436,7 @@ class NetworkRelay:
         self.advertisements.request_sync(now, lambda each: each is link)
 
     def _flood_apart(self, now: float) -> None:
-        """Edges that control servers cannot bring together with us are told entries by us."""
+        """Flood entries to Edges that share no control server with this relay."""
         apart = self.servers.apart(now, lambda node: self.links.control(node) is not None)
         links = (self.links.control(peer) for peer in set(apart.values()))
         sessions = {link.session for link in links if link is not None}
@@ -1411,7 +1448,7 @@ class NetworkRelay:
             self._timers.set(timer, self.servers.due)
 
     def _note_route(self, node: NodeId) -> None:
-        """Tell of another way; that it costs more or less is not news for a log."""
+        """Emit an event if other relays are on the best path now; a new cost alone is none."""
         best = self.nib.best(node)
         relays = () if best is None else best.relays
         if relays == self._routes.get(node, ()):
@@ -1453,7 +1490,7 @@ class NetworkRelay:
             elif subscribe.previous is not None:
                 entry = subscribe.previous
                 self._emit(events.SubscribeGone(entry=entry, delayed=self._was_held_back(entry)))
-        users = self.interests if self.server is None else self.server
+        users = self.subscriptions if self.server is None else self.server
         if announces:
             users.announces_changed(now, announces)
         if subscribes:
@@ -1470,11 +1507,11 @@ class NetworkRelay:
         announces: list[Change[AnnounceIdentity, AnnounceInfo]],
         subscribes: list[Change[SubscribeIdentity, SubscribeInfo]],
     ) -> None:
-        """Answer what our export rules keep from all who could, as far as that may be new."""
+        """Refuse subscribes whose export policy denies to every peer that could serve them."""
         everything, self.export_denied.again = self.export_denied.again, False
         if type(self._policy) is OpenPolicy and not self.export_denied:
             return
-        waiting = self.interests.waiting if self.server is None else self.server.waiting
+        waiting = self.subscriptions.waiting if self.server is None else self.server.waiting
         identities: dict[SubscribeIdentity, None] = {}
         for subscribe in subscribes:
             if subscribe.entry is None:
@@ -1495,23 +1532,23 @@ class NetworkRelay:
     def _answer_denied_one(self, now: float, entry: SubscribeInfo, refusal: Refusal) -> None:
         session = self.subscribes.heard_on((entry.source, entry.full_name_hash))
         if entry.source == self.own.node_id:
-            self.interests.response(now, LOCAL, self._refusal(entry, refusal))
+            self.subscriptions.response(now, LOCAL, self._refusal(entry, refusal))
         elif session is not None:
             self._refuse(now, session, entry, refusal)
 
     def _was_held_back(self, entry: SubscribeInfo) -> bool:
-        """Whether a subscribe that is over was one of ours that nobody wants any more."""
+        """Return whether a subscribe that ended was ours, and its withdrawal was delayed."""
         return (
             entry.source == self.own.node_id
             and self._settings.unsubscribe_delay > 0
-            and not self.interests.asks(entry.full_name_hash)
+            and not self.subscriptions.is_subscribed(entry.full_name_hash)
         )
 
     def _refuse(self, now: float, session: int, entry: SubscribeInfo, refusal: Refusal) -> None:
         self.respond(now, session, self._refusal(entry, refusal))
 
     def _refusal(self, entry: SubscribeInfo, refusal: Refusal) -> SubscribeResponse:
-        """The answer of a relay whose policy does not let a subscribe pass."""
+        """Return the response to a subscribe that policy does not let pass, and emit its event."""
         code = SubscribeCode.POLICY
         self._emit(
             events.SubscribeRefused(
@@ -1536,21 +1573,21 @@ class NetworkRelay:
         self.demand.update(now)
         return bool(keys)
 
-    # What the rooms ask
+    # Collaborators of the rooms
 
     def _reaches(self, node: NodeId) -> bool:
         """Return whether policy leaves any path to a node; there is always one to ourselves."""
         return node == self.own.node_id or bool(self.nib.candidates(node))
 
     def _replicas(self, key: int) -> tuple[NodeId, ...]:
-        """Return the control servers that hold our subscribe for a key, perhaps over a peer."""
+        """Return the control servers that hold our subscribe for a key, also over a peer."""
         return self.sharding.replicas(key) or rendezvous(key, self.servers.known)
 
     def respond(self, now: float, session: int, response: SubscribeResponse) -> None:
         """Send a response over a session, at once."""
         if self._send(now, session, response):
-            self._recent.sent(now, session, response)
+            self._replay.sent(now, session, response)
 
     def _send(self, now: float, session: int, message: Any) -> bool:
-        """Send a message; whether there was somebody to send it to."""
+        """Send a message over a session; return whether the session exists."""
         return self.peers.send(now, session, message)

@@ -13,7 +13,7 @@ from laps_relay.network.nodes.own_node import OwnNode
 from laps_relay.network.nodes.path_finder import PathFinder
 from laps_relay.network.nodes.probing import Prober
 from laps_relay.network.sets.sets import Sets
-from laps_relay.network.subscriptions.interests import Interests
+from laps_relay.network.subscriptions.subscriptions import Subscriptions
 from laps_relay.network.views import (
     AnnounceRow,
     FibRow,
@@ -100,29 +100,29 @@ def announce_rows(announces: AnnounceTable, part: slice = ALL) -> list[AnnounceR
 
 
 def subscribe_rows(
-    subscribes: SubscribeTable, interests: Interests, part: slice = ALL
+    subscribes: SubscribeTable, subscriptions: Subscriptions, part: slice = ALL
 ) -> list[SubscribeRow]:
     """Subscribes that are in use."""
     return [
-        _subscribe_row(entry, subscribes, interests)
+        _subscribe_row(entry, subscribes, subscriptions)
         for entry in islice(subscribes.live(part.start), _length(part))
     ]
 
 
 def subscribe_rows_of(
-    subscribes: SubscribeTable, interests: Interests, key: int
+    subscribes: SubscribeTable, subscriptions: Subscriptions, key: int
 ) -> list[SubscribeRow]:
     """Those of one track; looks at each source once, not at each entry."""
-    return [_subscribe_row(entry, subscribes, interests) for entry in subscribes.of_key(key)]
+    return [_subscribe_row(entry, subscribes, subscriptions) for entry in subscribes.of_key(key)]
 
 
 def _subscribe_row(
-    entry: SubscribeInfo, subscribes: SubscribeTable, interests: Interests
+    entry: SubscribeInfo, subscribes: SubscribeTable, subscriptions: Subscriptions
 ) -> SubscribeRow:
     return SubscribeRow(
         source=entry.source,
         key=entry.full_name_hash,
-        name=interests.name(entry.full_name_hash),
+        name=subscriptions.name(entry.full_name_hash),
         epoch=entry.stamp.epoch,
         sequence=entry.stamp.sequence,
         session=subscribes.heard_on(entry.identity),
@@ -191,15 +191,15 @@ class RelayTables:
     __slots__ = (
         "_announces",
         "_dialler",
-        "_interests",
         "_links",
         "_nib",
         "_own",
+        "_paths",
         "_plane",
         "_prober",
         "_sets",
         "_subscribes",
-        "_ways",
+        "_subscriptions",
     )
 
     def __init__(
@@ -208,10 +208,10 @@ class RelayTables:
         *,
         links: Links,
         nib: Nib,
-        ways: PathFinder,
+        paths: PathFinder,
         announces: AnnounceTable,
         subscribes: SubscribeTable,
-        interests: Interests,
+        subscriptions: Subscriptions,
         sets: Sets,
         plane: PeerPlane,
         prober: Prober,
@@ -220,10 +220,10 @@ class RelayTables:
         self._own = own
         self._links = links
         self._nib = nib
-        self._ways = ways
+        self._paths = paths
         self._announces = announces
         self._subscribes = subscribes
-        self._interests = interests
+        self._subscriptions = subscriptions
         self._sets = sets
         self._plane = plane
         self._prober = prober
@@ -258,11 +258,11 @@ class RelayTables:
 
     def subscribe_rows(self, part: slice = ALL) -> list[SubscribeRow]:
         """Subscribes."""
-        return subscribe_rows(self._subscribes, self._interests, part)
+        return subscribe_rows(self._subscribes, self._subscriptions, part)
 
     def subscribe_rows_of(self, key: int) -> list[SubscribeRow]:
         """The subscribes for one track."""
-        return subscribe_rows_of(self._subscribes, self._interests, key)
+        return subscribe_rows_of(self._subscribes, self._subscriptions, key)
 
     def sets(self) -> list[SetRow]:
         """All subscriber node sets."""

@@ -24,7 +24,7 @@ class TableSizes(NamedTuple):
     """How much there is of everything."""
 
     nodes: int
-    """With ourselves."""
+    """This relay included."""
     announces: int
     subscribes: int
     sets_in: int
@@ -55,7 +55,7 @@ class PeerRow(NamedTuple):
 
 
 class NodeRow(NamedTuple):
-    """A node and the best way to it."""
+    """A node and the best path to it."""
 
     node: NodeId
     relay_type: str
@@ -68,19 +68,19 @@ class NodeRow(NamedTuple):
     longitude: float | None
     latitude: float | None
     next_hop: NodeId | None
-    """None: ourselves, or nobody forwards to it."""
+    """None: this relay, or no peer forwards to it."""
     hops: int
     cost_us: int
     path: tuple[NodeId, ...]
     """From the next hop to the node."""
     ways: int
-    """How many are known."""
+    """How many paths are known."""
     rtt_us: int | None = None
-    """The shortest that is known, by our sessions and by what peers answer to probes."""
+    """The shortest known round trip, by our sessions and by probes."""
 
 
 class AnnounceRow(NamedTuple):
-    """Somebody publishes."""
+    """An announce of a node."""
 
     source: NodeId
     kind: str
@@ -94,7 +94,7 @@ class AnnounceRow(NamedTuple):
 
 
 class SubscribeRow(NamedTuple):
-    """Somebody subscribes."""
+    """A subscribe of a node."""
 
     source: NodeId
     key: int
@@ -149,7 +149,7 @@ def peer_rows(links: Links) -> list[PeerRow]:
             dialled=link.dial is not None,
             on_demand=link.dial is not None and link.dial.dynamic,
             leaving=link.leaving,
-            guest=link.guest is not None,
+            guest=link.foreign_peer is not None,
             opened=link.opened,
             srtt_us=link.srtt_us,
             loss=link.loss,

@@ -1,16 +1,16 @@
-"""Who may do what: the core's ``Authorizer`` on CAT tokens.
+"""Authorization of requests by CAT tokens: the ``Authorizer`` of the Edge.
 
 ::
 
     no key configured        everything is allowed
     a key configured         a request needs a token whose scope covers it, or the anonymous scope;
                              a Stub or C++ relay, which proved itself as a peer and passes no
-                             tokens on, what is allowed to guests
+                             tokens on, the scopes of auth.guests
 
-Every request is decided, those answered from the cache too. Signatures are expensive next to all
-else (an ES256 check costs 0.2 ms), so what they say is kept by the token's SHA-256: genuine tokens
-in one table, forgeries in a second, small one, so that a flood of them evicts nothing good. Whether
-a genuine token holds now is asked each time: clocks may step, and an expired token costs no more.
+Every request is decided anew, also one that the cache answers. A signature check is expensive
+(0.2 ms for ES256), so its result is cached by the token's SHA-256. Forged tokens are in a second,
+small table, so that a flood of them evicts no genuine token. The times of a token are checked at
+each request: the clock may have been set.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from hmac import compare_digest
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
+from laps_relay.telemetry.sampler import AuthCounters
 from laps_sdk.edge.authorization import Action, Decision
 from laps_sdk.tokens import (
     TOKEN_TYPE_CAT,
@@ -42,58 +43,47 @@ from laps_sdk.tokens import (
     load_keys,
 )
 from laps_wire.moqt.codepoints import RequestErrorCode
-from laps_wire.moqt.session.tokens import AuthToken
+from laps_wire.moqt.session import AuthToken
 from laps_wire.names import Namespace
 
-__all__ = ["AuthCounters", "AuthSettings", "TokenAuthorizer", "read_keys"]
+__all__ = ["AuthSettings", "TokenAuthorizer", "read_keys"]
 
-GUEST_TOKEN: Final = 0x4C41_5053
-"""Token type of guests; clients may say it, but do not know the value."""
+PEER_TOKEN: Final = 0x4C41_5053
+"""Token type of foreign peers; clients may send it, but do not know the value."""
 _ALLOWED: Final = Decision(allowed=True)
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthSettings:
-    """How tokens are judged."""
+    """How tokens are checked."""
 
     keys: tuple[TokenKey, ...] = ()
-    """Whose tokens are taken. Several at a time let keys be replaced without a gap."""
+    """Keys whose tokens are accepted. Several at a time let keys be replaced without a gap."""
     expected: Expectations = field(default_factory=Expectations)
     anonymous: tuple[Scope, ...] = ()
-    """What needs no token."""
-    guests: tuple[Scope, ...] = ()
+    """What a request may do without a token."""
+    foreign_peers: tuple[Scope, ...] = ()
     """What Stubs and C++ relays may do for their clients."""
     token_types: frozenset[int] = frozenset({TOKEN_TYPE_CAT})
-    """MoQT token types that are read as CAT; others are passed over."""
+    """MoQT token types that are read as CAT; others are ignored."""
     setup_required: bool = False
     """Whether SETUP itself needs a token; if not, requests may bring their own."""
     max_tokens: int = 4
-    """Tokens of one request that are looked at."""
+    """Largest number of tokens of one request that are checked."""
     cached_tokens: int = 4096
     cached_forgeries: int = 1024
 
 
-class AuthCounters(NamedTuple):
-    """What was decided since the start."""
-
-    allowed: int
-    denied: int
-    signatures: int
-    """Checked; what they said of other tokens was remembered."""
-    cached: int
-    """Tokens in the cache now."""
-
-
 class _Failure(NamedTuple):
-    """Why a token does not count."""
+    """Why a token is not valid."""
 
     code: RequestErrorCode
     reason: str
 
 
 def read_keys(paths: Sequence[Path]) -> tuple[TokenKey, ...]:
-    """All keys of some files; two keys of one id, or none at all in a file, are errors."""
+    """Return the keys of all files. Raises ``TokenError`` for no keys, or an id twice."""
     keys = tuple(key for path in paths for key in load_keys(path))
     KeyRing(keys)
     return keys
@@ -111,15 +101,15 @@ class TokenAuthorizer:
         "_settings",
         "_signatures",
         "_wall",
-        "guest",
+        "peer_token",
     )
 
     def __init__(
         self, settings: AuthSettings | None = None, *, wall: Callable[[], float] = time.time
     ) -> None:
         self._wall = wall
-        self.guest = AuthToken(GUEST_TOKEN, secrets.token_bytes(32))
-        """What the SETUP of a guest's session carries; it never leaves this process."""
+        self.peer_token = AuthToken(PEER_TOKEN, secrets.token_bytes(32))
+        """The token in the SETUP of a foreign peer's session; it never leaves this process."""
         self._allowed = self._denied = self._signatures = 0
         self._good: OrderedDict[bytes, Genuine] = OrderedDict()
         self._forged: OrderedDict[bytes, _Failure] = OrderedDict()
@@ -132,11 +122,11 @@ class TokenAuthorizer:
 
     @property
     def counters(self) -> AuthCounters:
-        """What was decided so far."""
+        """The decisions so far."""
         return AuthCounters(self._allowed, self._denied, self._signatures, len(self._good))
 
     def replace(self, settings: AuthSettings) -> None:
-        """Take other keys and rules, from the next request on."""
+        """Use other keys and rules from the next request on."""
         self._ring = KeyRing(settings.keys)
         self._settings = settings
         self._good.clear()
@@ -151,7 +141,7 @@ class TokenAuthorizer:
         tokens: Sequence[AuthToken],
         session_tokens: Sequence[AuthToken],
     ) -> Decision:
-        """Whether this may be done; see :class:`~laps_sdk.edge.authorization.Authorizer`."""
+        """Decide about a request; see :class:`~laps_sdk.edge.authorization.Authorizer`."""
         decision = (
             self._decide(now, action, namespace, name, tokens or session_tokens)
             if self._ring
@@ -173,8 +163,8 @@ class TokenAuthorizer:
     ) -> Decision:
         settings = self._settings
         fields = None if namespace is None else namespace.fields
-        if self._is_guest(tokens):
-            return self._as_guest(action, fields, name)
+        if self._is_foreign_peer(tokens):
+            return self._as_foreign_peer(action, fields, name)
         readable = [token.value for token in tokens if token.type in settings.token_types]
         if len(readable) > settings.max_tokens:
             return _denied(f"{len(readable)} tokens, at most {settings.max_tokens} are looked at")
@@ -201,18 +191,19 @@ class TokenAuthorizer:
             return _denied("no token of a type that this relay reads")
         return _denied("this needs a token")
 
-    def _is_guest(self, tokens: Sequence[AuthToken]) -> bool:
+    def _is_foreign_peer(self, tokens: Sequence[AuthToken]) -> bool:
         return any(
-            token.type == GUEST_TOKEN and compare_digest(token.value, self.guest.value)
+            token.type == PEER_TOKEN and compare_digest(token.value, self.peer_token.value)
             for token in tokens
         )
 
-    def _as_guest(
+    def _as_foreign_peer(
         self, action: Action, fields: tuple[bytes, ...] | None, name: bytes | None
     ) -> Decision:
         settings = self._settings
         if action is Action.CLIENT_SETUP or any(
-            scope.allows(action, fields, name) for scope in (*settings.guests, *settings.anonymous)
+            scope.allows(action, fields, name)
+            for scope in (*settings.foreign_peers, *settings.anonymous)
         ):
             return _ALLOWED
         return _denied(f"auth.guests does not allow {action.name} here to a Stub")
@@ -260,7 +251,7 @@ def _remember(table: OrderedDict[bytes, _T], digest: bytes, value: _T, limit: in
 
 
 def _granted(found: Verified, now: float, wall: float) -> Decision:
-    """A grant ends with its token, or when the token wants to be looked at again."""
+    """Return a grant that ends with its token, or when the token must be checked again."""
     left = None if found.good_until is None else found.good_until - wall
     if found.claims.revalidate:
         left = found.claims.revalidate if left is None else min(left, found.claims.revalidate)

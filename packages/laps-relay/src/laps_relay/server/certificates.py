@@ -1,8 +1,8 @@
-"""The certificate that the relay shows: the operator's, or a development one that it makes itself.
+"""The TLS certificate of a relay: the operator's, or a development certificate.
 
-A development certificate lies in the state directory, where clients of the same user look for it.
-It is made if it is missing, damaged, for other names, or near its end; browsers take it by its
-hash, so it lives less than two weeks.
+A development certificate is in the state directory, where clients of the same user look for it. The
+relay makes a new one if it is missing, damaged, for other names, or near its end. Browsers accept
+it by its hash, so it is valid for less than two weeks.
 """
 
 from __future__ import annotations
@@ -32,28 +32,29 @@ __all__ = ["DEV_CERTIFICATE", "DEV_KEY", "Certificate", "obtain"]
 DEV_CERTIFICATE: Final = "dev-cert.pem"
 DEV_KEY: Final = "dev-key.pem"
 RENEW_BEFORE: Final = timedelta(days=3)
-"""A development certificate with less time than this is replaced."""
+"""A development certificate that ends sooner than this is replaced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """Where it is, and what to tell people about it."""
+    """A TLS certificate, and what operators must know of it."""
 
     tls: Tls
     sha256: str
-    """Of the leaf, in hex: what clients pin."""
+    """SHA-256 of the leaf certificate in hex, which clients pin."""
     not_after: datetime
     development: bool
     exposed: bool
-    """Whether everybody on this machine may read the private key."""
+    """Whether every user of this machine may read the private key."""
 
 
 def obtain(
     files: TlsFiles, state_dir: Path, *, now: datetime | None = None, renew: bool = False
 ) -> Certificate:
-    """The configured certificate, checked, or a development one, made if need be.
+    """Return the configured certificate, checked, or a development certificate.
 
-    ``renew`` makes a new development certificate in any case. Raises ``CertificateError``.
+    A development certificate is made if there is no usable one, or if ``renew`` is set. Raises
+    ``CertificateError``.
     """
     moment = now or datetime.now(UTC)
     if files.certificate is not None:
@@ -117,7 +118,7 @@ def _make(state_dir: Path, names: list[str], now: datetime) -> None:
 
 
 def _write(path: Path, data: bytes, mode: int) -> None:
-    """All or nothing: readers see the old file or the new one."""
+    """Replace a file, all or nothing: readers see the old file or the new one."""
     # A name that nobody can guess and nobody has taken: nothing is written through a link.
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     beside = Path(name)

@@ -1,8 +1,8 @@
-"""The keys of nodes that a relay has met, kept over a restart, as ssh keeps known hosts.
+"""The keys of other nodes, stored over a restart, as ssh stores known hosts.
 
-With the network's shared key a node id belongs to the key that held it first (laps-2, 4.1). Without
-this memory a restart would be a new first time, and whoever comes first then could have the id of
-another node. A file for each node in the state directory, who was away for longest first::
+With the network's shared key a node id belongs to the key that held it first (laps-2, 4.1). The
+file lets that hold after a restart too. There is one file for each node in the state directory; the
+node that was away for longest comes first::
 
     <state directory>/known-keys-0000000100000001.json
     {"0.0:0.11": "SHA-256 of its public key", ...}
@@ -17,31 +17,31 @@ from pathlib import Path
 from typing import Final
 
 from laps_relay.config import RelayConfig
-from laps_relay.server.kept import keep, recall
+from laps_relay.server.state_file import read_state, write_state
 from laps_wire.nodeid import NodeId
 
 __all__ = ["INTERVAL", "KeyKeeper", "KeyMemory", "key_memory"]
 
 INTERVAL: Final = 1.0
-"""Seconds between two times of writing: nobody makes us write for each handshake."""
+"""Seconds between two writes: a handshake alone must not cause one."""
 _SIZE: Final = 32
 """Bytes of a fingerprint."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyMemory:
-    """A file that is read once and replaced as a whole."""
+    """A file of keys by node id, which is read once and replaced as a whole."""
 
     path: Path
 
     @classmethod
     def of(cls, state_dir: Path, node: NodeId) -> KeyMemory:
-        """That of a node."""
+        """Return the file of a node."""
         return cls(state_dir / f"known-keys-{int(node):016x}.json")
 
     def load(self) -> dict[NodeId, bytes]:
-        """What was kept; ``StartError`` if that is not what we wrote."""
-        return recall(
+        """Return the stored keys. Raises ``StartError`` if the file is damaged."""
+        return read_state(
             self.path,
             lambda node, key: (NodeId.parse(node), _fingerprint(key)),
             "is not a record of keys: remove it, and whoever comes first with a node ID holds it"
@@ -49,9 +49,9 @@ class KeyMemory:
         )
 
     def save(self, keys: Mapping[NodeId, bytes]) -> str | None:
-        """Keep it, all or nothing; why that was not possible."""
+        """Replace the file, all or nothing; return why that was not possible, or None."""
         plain = {str(node): key.hex() for node, key in keys.items()}
-        return keep(self.path, json.dumps(plain))
+        return write_state(self.path, json.dumps(plain))
 
 
 def _fingerprint(text: str) -> bytes:
@@ -62,10 +62,10 @@ def _fingerprint(text: str) -> bytes:
 
 
 def key_memory(config: RelayConfig, node: NodeId) -> KeyMemory | None:
-    """Where a relay keeps keys; None: it does not.
+    """Return where a relay stores keys of other nodes; None: it stores none.
 
-    A certificate, or a pin, covers the node id: who gets another one must not be kept out by what
-    is remembered. Without any authentication there is nothing to hold on to.
+    A certificate or a pin covers the node id: a key that was replaced there must not be refused
+    because of an old file. Without authentication there is no key to store.
     """
     network = config.network
     if network.auth != "shared-key" or not (network.node_id or network.port):
@@ -74,10 +74,10 @@ def key_memory(config: RelayConfig, node: NodeId) -> KeyMemory | None:
 
 
 class KeyKeeper:
-    """Writes down what has changed; time is an argument. Without ``memory`` it does nothing.
+    """Stores the keys of other nodes when they change; without ``memory`` it does nothing.
 
-    ``poll`` gives all keys if they are others than when it was last called; ``warn`` hears why they
-    could not be kept, once for each reason. That is tried again.
+    ``poll`` returns all keys if they have changed since its last call. ``warn`` gets the reason if
+    they cannot be stored, once for each reason; writing is tried again.
     """
 
     def __init__(
@@ -94,12 +94,12 @@ class KeyKeeper:
         self._next = float("-inf")
 
     def look(self, now: float) -> None:
-        """Keep what is new, unless something was kept just now; to be called once a second."""
-        if self._memory is not None and now >= self._next and self.keep():
+        """Store changed keys, at most once in :data:`INTERVAL`; called in every turn."""
+        if self._memory is not None and now >= self._next and self.write():
             self._next = now + INTERVAL
 
-    def keep(self) -> bool:
-        """Keep what is new at once; whether that was anything."""
+    def write(self) -> bool:
+        """Store changed keys at once; return whether there were any."""
         if self._memory is None:
             return False
         fresh = self._poll()

@@ -1,69 +1,69 @@
-"""The part of a relay that belongs to the network: its core, its peer port, and the bridge.
+"""The part in the network of an Edge, a Via or a control server: its core and its tables.
 
 ::
 
-    EdgeServer --turn--> joined:     events --> bridge --> NetworkRelay --> PeerServer
-    PeerServer --turn--> peer_turn:  bridge --> EdgeRelay --> EdgeServer
-
-Each turn goes round until neither side has anything to say. A Via and a control server have no
-clients: then there is no bridge, and the peer port's turns are all.
+    NetworkMember --- NetworkRelay --- peers
+         |                 |
+    NetworkEdge ------ NetworkBridge          only an Edge
 """
 
 from __future__ import annotations
 
-import asyncio
 import random
 import secrets
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from pathlib import Path
-from socket import socket
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from laps_relay.admin.network_api import PlanState
+from laps_relay.admin.views import LazyRows
 from laps_relay.config import RelayConfig, mapping
-from laps_relay.network.control_server.redirect import CLIENT_LABEL, is_loopback_url
-from laps_relay.network.drain_monitor import DrainMonitor, Standing
-from laps_relay.network.events import NetworkEvent
-from laps_relay.network.nodes.load import LoadMeter
+from laps_relay.network.control_server.redirect import (
+    CLIENT_LABEL,
+    ClientTrack,
+    choose,
+    client_address,
+    holders,
+    is_loopback_url,
+    places,
+)
 from laps_relay.network.nodes.selection import ORDERS
 from laps_relay.network.relay import NetworkRelay
-from laps_relay.policy.interface import Policy
-from laps_relay.server.certificates import Certificate
-from laps_relay.server.epochs import next_epoch
-from laps_relay.server.joined_edge import JoinedEdge
-from laps_relay.server.known_keys import KeyKeeper, key_memory
-from laps_relay.server.membership import (
-    fresh_context,
-    identity_of,
-    name_hasher,
-    node_id_of,
-    policy_of,
+from laps_relay.network.views import (
+    AnnounceRow,
+    FibRow,
+    NodeRow,
+    PeerRow,
+    SetRow,
+    SubscribeRow,
+    TableSizes,
 )
-from laps_relay.server.network_readings import NetworkReadings
-from laps_relay.server.parts import peer_server_config
-from laps_relay.server.plan_memory import PlanMemory
-from laps_relay.server.plans import PlanKeeper, PlanKeys, read_plan_keys
-from laps_relay.server.redirects import Redirects
-from laps_sdk.edge.events import RelayEvent
+from laps_relay.peer_forwarding.forwarding import PeerPlaneCounters
+from laps_relay.peer_forwarding.traffic import Arrival, Departure
+from laps_relay.policy import OPEN_POLICY
+from laps_relay.server.certificates import Certificate
+from laps_relay.server.identity import RelayIdentity, fresh_context
+from laps_relay.server.member import MemberHooks, NetworkMember, read_policy
+from laps_relay.server.network_edge import NetworkEdge
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.server import EdgeServer
+from laps_sdk.edge.settings import SessionInfo
 from laps_sdk.forwarding.interfaces import ForwardingPlane
-from laps_sdk.peering.contacts import show_contact
+from laps_sdk.forwarding.samples import Samples
+from laps_sdk.peering.dialler import DialRow
 from laps_sdk.peering.keys import PeerKeyRing
-from laps_sdk.peering.reports import PeerAdded
-from laps_sdk.peering.server import PeerServer
 from laps_sdk.upstream.stub_link import StubLimits
-from laps_wire.moqt.session.tokens import AuthToken
-from laps_wire.nodeid import NodeId
+from laps_wire.hashing import KeyedHasher
+from laps_wire.matching import hashed_subscribe_of
+from laps_wire.moqt.session import AuthToken
+from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import RelayType
-from laps_wire.telemetry import PolicyApplied
 
-__all__ = ["NetworkPart"]
+if TYPE_CHECKING:
+    from laps_relay.policy import RulePolicy
+
+__all__ = ["NetworkPart", "Redirects"]
 
 _ANSWER: Final = 0.5
-"""Seconds, with a round trip, in which a control server tells who has what; with much to spare."""
+"""Seconds, beside a round trip, in which a control server answers which relays have a track."""
 _LONGEST_ANSWER: Final = 1.0
 
 _TYPES: Final = {
@@ -73,8 +73,11 @@ _TYPES: Final = {
 }
 
 
-class NetworkPart(NetworkReadings):
-    """Implements :class:`~laps_relay.admin.network_api.NetworkView`."""
+class NetworkPart(NetworkMember):
+    """The part of a relay that knows the whole network; every type but a Stub."""
+
+    relay: NetworkRelay
+    _edge: NetworkEdge | None
 
     def __init__(
         self,
@@ -83,171 +86,88 @@ class NetworkPart(NetworkReadings):
         certificate: Certificate,
         *,
         version: str,
-        observe: Callable[[float, Sequence[NetworkEvent]], None],
-        applied: Callable[[PolicyApplied], None] = lambda _record: None,
-        forgets: Callable[[str], None] = lambda _reason: None,
+        hooks: MemberHooks,
         hidden: bool = False,
     ) -> None:
-        """``hidden``: relays elsewhere cannot dial it, so it tells no contact of its own.
+        """Build the core of the network.
 
-        ``applied`` hears what becomes of plans, ``forgets`` why keys of others are not kept.
+        ``hidden``: relays on other machines cannot dial this one, so it advertises no contact.
         """
         network = config.network
-        self._hidden = hidden
-        self._client_url = network.client_url
-        self._on_loopback = network.is_loopback(config.listen.host)
-        self.hasher = name_hasher(keys)
-        self._policy_file = network.policy
-        self._contacts = tuple(network.contacts)
-        self._peers = mapping.peer_contacts(config)
-        self._parallel = network.parallel
-        self._observe = observe
-        self._edge: JoinedEdge | None = None
-        self._guests: JoinedEdge | None = None
-        self._load = LoadMeter()
-        self._departure: DrainMonitor | None = None
-        self._unsent_before = 0
-        self._answered_at = 0.0
-        self.relay_type = _TYPES[network.type]
-        settings = mapping.network_settings(config, self.relay_type)
-        self._stub_limits = StubLimits(settings.max_announces, settings.max_subscribes)
-        node_id = self.node_id = node_id_of(config, keys)
-        self._epoch, self.forgetful = int(time.time() * 1000), None
-        if network.node_id or network.port:  # else the next start has another node id
-            self._epoch, self.forgetful = next_epoch(config.state_dir, node_id, self._epoch)
-        memory = key_memory(config, node_id)
-        self.relay = NetworkRelay(
-            identity_of(config, keys, node_id, self._epoch),
+        identity = RelayIdentity.of(config, keys)
+        policy = read_policy(network.policy, identity)
+        relay_type = _TYPES[network.type]
+        settings = mapping.network_settings(config, relay_type)
+        memory = identity.known_keys
+        relay = NetworkRelay(
+            identity.peering,
             settings,
-            hasher=self.hasher,
+            hasher=identity.hasher,
             authenticator=keys,
             challenge=lambda: secrets.token_bytes(32),
             contexts=fresh_context,
-            random=random.SystemRandom(),
-            policy=policy_of(network.policy, self.hasher, node_id),
+            random=random.SystemRandom().random,
+            policy=policy or OPEN_POLICY,
             implementation=f"laps-relay {version}",
             order=ORDERS[network.order],
             known_keys=None if memory is None else memory.load(),
         )
-        self._known_keys = KeyKeeper(memory, self.relay.poll_known_keys, forgets)
-        self.server = PeerServer(peer_server_config(config, certificate), self.relay)
-        self.server.on_turn = self._peer_turn
-        self._nodes: dict[int, NodeId] = {}
-        self._plans = PlanKeeper(
-            self.relay,
-            applied,
-            read_plan_keys(config.plan.keys),
-            PlanMemory.of(config.state_dir, node_id),
+        super().__init__(
+            config,
+            identity,
+            certificate,
+            relay,
+            relay,
+            hooks,
+            relay_type=relay_type,
+            policy=policy,
+            hidden=hidden,
         )
-        self._plan_file = config.plan.file
-        self._plan_timer: asyncio.TimerHandle | None = None
+        self._client_url = network.client_url
+        self._on_loopback = network.is_loopback(config.listen.host)
+        self._stub_limits = StubLimits(settings.max_announces, settings.max_subscribes)
         self._cpp_limits = network.limits if network.meets_cpp else None
-
-    # Life
+        self._unsent_before = 0
+        self._answered_at = 0.0
 
     def join(
-        self, server: EdgeServer, relay: EdgeRelay, plane: ForwardingPlane, guest_token: AuthToken
+        self, server: EdgeServer, relay: EdgeRelay, plane: ForwardingPlane, peer_token: AuthToken
     ) -> None:
-        """Let the clients of an Edge have a part in the network."""
-        self._edge = self._guests = JoinedEdge(
+        """Join the clients of an Edge to the network, and take foreign peers."""
+        self._edge = NetworkEdge(
             server,
             relay,
             plane,
             self.relay,
-            self.hasher,
-            epoch=self._epoch,
+            self._identity.hasher,
+            epoch=self._identity.epoch,
             stub_limits=self._stub_limits,
             cpp_limits=self._cpp_limits,
-            guest_token=guest_token,
+            peer_token=peer_token,
         )
-        self.relay.set_guests(self._edge.guest)
-
-    async def start(self, sock: socket | None = None) -> None:
-        """Open the peer port and begin to dial. Raises ``OSError`` if it cannot be had.
-
-        The Edge has its clock by now, and takes no clients yet.
-        """
-        if self._edge is not None:
-            self._edge.open()
-        await self.server.start(sock)
-        now = self.server.now
-        if not self._contacts and not self._is_everywhere and not self._hidden:
-            self.relay.set_own_contacts(now, (self.contact,))
-        self.relay.set_contacts(now, self._peers)
-        self.load_plan(self._plan_file)
-        self.server.settle()
-
-    @property
-    def contact(self) -> str:
-        """Where peers connect."""
-        return show_contact(self.server.address)
-
-    @property
-    def untold(self) -> bool:
-        """Whether others cannot be told where to dial it, though they could: nobody has said."""
-        return not self._contacts and self._is_everywhere and not self._hidden
-
-    @property
-    def _is_everywhere(self) -> bool:
-        return self.server.address[0] in ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
+        self.relay.set_foreign_peers(self._edge.foreign_peer)
 
     def takes_clients(self, url: str) -> None:
-        """The Edge listens there: other relays may send clients to it."""
+        """Advertise where the Edge takes clients: other relays may send clients to it."""
         if self.relay_type is RelayType.EDGE:
             self._client_url = self._client_url or url
             self.relay.set_own_label(self.server.now, CLIENT_LABEL, self._client_url)
             self.server.settle()
 
-    async def stop(self) -> None:
-        """Leave the network, and the Edge."""
-        if self._plan_timer is not None:
-            self._plan_timer.cancel()
-            self._plan_timer = None
-        await self.server.stop()
-        self._known_keys.keep()
-        edge, self._edge = self._edge, None
-        if edge is not None:
-            edge.leave()
+    # Drain
 
-    def redirects(self) -> Redirects | None:
-        """Where clients should go, as of now; None if there are none."""
+    def places(self) -> Callable[[int], str] | None:
+        """Return what gives a client's session the address of another relay; None: no clients."""
         edge = self._edge
-        if edge is None:
+        if edge is None or not edge.joined:
             return None
         return Redirects(
             self.relay,
             edge.relay,
-            self.hasher,
+            self._identity.hasher,
             own_url=self._client_url,
             loopback=self._on_loopback and is_loopback_url(self._client_url),
-        )
-
-    @property
-    def in_transit(self) -> bool:
-        """Whether data goes through us, from and to a Stub of ours too, or waits to be sent."""
-        if self._edge is not None and self._edge.serves_stubs():
-            return True
-        # Datagrams wait in connections only, and what was lost is sent again by them.
-        return self.relay.in_transit or any(
-            connection.stats().queued_bytes or connection.unacknowledged()
-            for connection in (port.connection for port in self.server.ports.values())
-        )
-
-    @property
-    def _unheard(self) -> bool:
-        """Whether a peer may not have heard all: data that it has may wait for its set."""
-        return any(
-            port.connection.unacknowledged_bidirectional() for port in self.server.ports.values()
-        )
-
-    @property
-    def stays(self) -> bool:
-        """Whether it drains and must not end yet: something is under way, or just was."""
-        if self._departure is None:
-            return False
-        busy = self.in_transit or self._unheard
-        standing = self._departure.look(self.server.now, busy=busy, flight=self.relay.flight)
-        return standing is Standing.STAYS
+        ).place
 
     @property
     def unsent(self) -> int:
@@ -255,35 +175,23 @@ class NetworkPart(NetworkReadings):
         counted = self.relay.plane.counters().unsent_streams - self._unsent_before
         return self.relay.plane.unsent() + counted
 
-    def drain(self, seconds: float) -> None:
-        """Tell peers that we go away, and Stubs where to go; said once."""
-        if self._departure is not None:
-            return
-        self._departure = DrainMonitor(self.server.now, seconds)
+    @property
+    def patience(self) -> float:
+        """Seconds until control servers have answered which relays have our clients' tracks."""
+        return 0.0 if self._drain is None else max(0.0, self._answered_at - self.server.now)
+
+    def _tell_drain(self, seconds: float) -> None:
         self._unsent_before = self.relay.plane.counters().unsent_streams
         # Control servers say who else has the tracks of our clients.
         trips = [row.srtt_us for row in self.relay.tables.peers() if row.relay_type == "control"]
+        self._answered_at = 0.0
         if trips:
             wait = min(_ANSWER + max(trips) / 1e6, _LONGEST_ANSWER, seconds / 2)
             self._answered_at = self.server.now + wait
         self.relay.drain(self.server.now, seconds, "the relay stops", self._alternates())
-        self.server.settle()
-
-    def stay(self) -> None:
-        """Take :meth:`drain` back."""
-        if self._departure is not None:
-            self._departure = None
-            self._answered_at = 0.0
-            self.relay.stay(self.server.now)
-            self.server.settle()
-
-    @property
-    def patience(self) -> float:
-        """Seconds until control servers have said who else has the tracks of our clients."""
-        return max(0.0, self._answered_at - self.server.now) if self._departure is not None else 0.0
 
     def _alternates(self) -> tuple[str, ...]:
-        """How the nearest Edge that has room is dialled; nothing if there is none."""
+        """Return the contacts of the nearest Edge that has room; empty: there is none."""
         rows = [
             row
             for row in self.relay.tables.nodes()
@@ -296,112 +204,130 @@ class NetworkPart(NetworkReadings):
         nearest = min(rows, key=lambda row: (row.hops, row.cost_us, row.node), default=None)
         return () if nearest is None else nearest.contacts
 
-    def read_policy(self, file: Path | None) -> Policy:
-        """The policy of a file, not in force yet."""
-        return policy_of(file, self.hasher, self.relay.node_id)
+    # Operator commands
 
-    def set_policy(self, policy: Policy, file: Path | None) -> None:
-        """Another policy, at once."""
-        self._policy_file = file
-        self.relay.set_policy(self.server.now, policy)
-        if self._edge is not None:
-            # Before the network takes away what it gives: so clients hear the reason.
-            self._edge.relay.reauthorize(self._edge.server.now)
-            self._edge.server.settle()
-        self.server.settle()
+    def _policy_set(self, policy: RulePolicy | None) -> None:
+        self.relay.set_policy(self.server.now, policy or OPEN_POLICY)
 
-    def set_peers(self, config: RelayConfig) -> None:
-        """Other relays to stay connected with; who is not among them any more is left."""
-        wanted = [each for each in mapping.peer_contacts(config) if not each.alpn]
-        # How many connections there are, and what speaks with C++ relays, is said at the start.
-        self._peers = [replace(each, parallel=self._parallel) for each in wanted] + [
-            each for each in self._peers if each.alpn
-        ]
-        seconds = config.listen.drain_timeout
+    def _peers_set(self, seconds: float) -> None:
         self.relay.set_contacts(self.server.now, self._peers, seconds=seconds)
-        self.server.settle()
 
-    def forget_key(self, node: NodeId) -> str | None:
-        """Let another key have a node id, or say why not."""
-        if any(row.node == node for row in self.relay.tables.peers()):
-            return f"node {node} has a connection: it ends first, or the relay there is stopped"
-        if not self.relay.forget_key(node):
-            return f"no key of node {node} is known here"
-        self._known_keys.keep()
-        self.server.settle()
-        return None
+    # Tables
 
-    # Plans
+    def peers(self) -> Sequence[PeerRow]:
+        """Return all connections to other relays."""
+        return self.relay.tables.peers()
 
-    def trust_plans(self, keys: PlanKeys) -> None:
-        """Other keys whose plans are followed."""
-        self._plans.trust(keys)
+    def contacts(self) -> Sequence[DialRow]:
+        """Return where connections are dialled."""
+        return self.relay.tables.contacts()
 
-    def load_plan(self, file: Path | None) -> None:
-        """Follow the plan of a file; None: of none."""
-        self._plans.load(self.server.now, _wall_us(), file)
-        self._planned()
+    def nodes(self) -> Sequence[NodeRow]:
+        """Return the NIB."""
+        return LazyRows(self.relay.tables.sizes().nodes, self.relay.tables.nodes)
 
-    def offer_plan(self, text: bytes) -> str | None:
-        """Follow this plan, or say why not."""
-        reason = self._plans.offer(self.server.now, _wall_us(), text, "admin")
-        self._planned()
-        return reason
+    def announces(self) -> Sequence[AnnounceRow]:
+        """Return all announces."""
+        return LazyRows(self.relay.announces.size, self.relay.tables.announce_rows)
 
-    def drop_plan(self) -> bool:
-        """Follow no plan; whether there was one."""
-        dropped = self._plans.drop(self.server.now, "an operator dropped it")
-        self._planned()
-        return dropped
+    def subscribes(self, key: int | None = None) -> Sequence[SubscribeRow]:
+        """Return all subscribes, or those of one track."""
+        if key is not None:
+            return self.relay.tables.subscribe_rows_of(key)
+        return LazyRows(self.relay.subscribes.size, self.relay.tables.subscribe_rows)
 
-    def plan(self) -> PlanState:
-        """The plan that is followed."""
-        return self._plans.state()
+    def sets(self) -> Sequence[SetRow]:
+        """Return all subscriber node sets."""
+        return self.relay.tables.sets()
 
-    def _planned(self) -> None:
-        """See to the plan, and come back when that is due again."""
-        if self._plan_timer is not None:
-            self._plan_timer.cancel()
-            self._plan_timer = None
-        due = self._plans.tick(self.server.now, _wall_us())
-        if due is not None:
-            self._plan_timer = asyncio.get_running_loop().call_later(due, self._planned)
-        self.server.settle()
+    def fib(self) -> Sequence[FibRow]:
+        """Return the FIB."""
+        return self.relay.tables.fib()
 
-    # Turns
+    def _figures(self) -> tuple[TableSizes, PeerPlaneCounters, int]:
+        return (
+            self.relay.tables.sizes(),
+            self.relay.plane.counters(),
+            self.relay.subscriptions.counters().collisions,
+        )
 
-    def joined(self, now: float, events: Sequence[RelayEvent]) -> None:
-        """A turn of the Edge: what happened there goes into the network."""
-        edge = self._edge
-        if edge is None:
-            return
-        moved = edge.turn(now, events)
-        if moved or events or not self.server.settling:
-            self.server.settle()
-        edge.arm()
+    # For records of traffic
 
-    def _peer_turn(self, now: float) -> None:
-        """A turn of the peer port: what came goes to the Edge, and is observed."""
-        if self._load.is_due(now):
-            self.relay.set_load(now, self._load.sample(now, time.process_time(), self._fill()))
-        events = self.relay.poll_events()
-        if events:
-            for event in events:
-                if isinstance(event, PeerAdded):
-                    self._nodes[event.session] = event.node
-            self._observe(now, events)
-        self._known_keys.look(now)
-        edge = self._edge
-        if edge is not None and (edge.pump(now) or not edge.server.settling):
-            edge.server.settle()
+    def count_traffic(self, samples: Samples | None) -> None:
+        """Count data between relays from now on, and time what ``samples`` chooses."""
+        self.relay.plane.count_traffic()
+        if samples is not None:
+            self.relay.plane.time_objects(samples)
 
-    def _fill(self) -> float:
-        """How much of the room for what waits to be sent to peers is taken."""
-        ports = self.server.ports.values()
-        queued = sum(port.connection.stats().queued_bytes for port in ports)
-        return queued / (self.server.config.egress.max_bytes * max(1, len(ports)))
+    def take_traffic(self) -> tuple[list[Arrival], list[Departure]]:
+        """Return what came and what was sent since the last call."""
+        return self.relay.plane.take_traffic()
+
+    def foreign_node_of(self, session: int) -> str | None:
+        """Return the Stub or C++ relay of a session of the Edge; None: neither."""
+        node = None if self._edge is None else self._edge.node_of(session)
+        return None if node is None else str(node)
+
+    def forget_nodes(self) -> None:
+        """Forget the nodes of sessions that are over."""
+        super().forget_nodes()
+        if self._edge is not None:
+            self._edge.forget_nodes()
 
 
-def _wall_us() -> int:
-    """The time of day, as plans have it."""
-    return time.time_ns() // 1000
+class Redirects:
+    """Where each client should go when the relay drains, from the tables of one moment."""
+
+    def __init__(
+        self,
+        network: NetworkRelay,
+        relay: EdgeRelay,
+        hasher: KeyedHasher,
+        *,
+        own_url: str,
+        loopback: bool,
+    ) -> None:
+        self._relay = relay
+        self._region = network.info.node.region
+        self._places = places(
+            (
+                (node, _round_trip(row))
+                for row in network.tables.nodes()
+                if row.node != network.node_id and (node := network.node(row.node)) is not None
+            ),
+            own_url=own_url,
+            loopback=loopback,
+        )
+        keys: dict[FullTrackName, ClientTrack] = {}
+        self._tracks: dict[int, set[int]] = {}
+        for row in relay.subscriptions():
+            wanted = keys.get(row.track)
+            if wanted is None:
+                wanted = keys[row.track] = ClientTrack(
+                    network.key(row.track), hashed_subscribe_of(hasher, row.track)
+                )
+            self._tracks.setdefault(row.session, set()).add(wanted.key)
+        self._holders = holders(keys.values(), network.subscribes.live(), network.announces.live())
+        self._clients = {row.session: row.info for row in relay.sessions()}
+
+    def place(self, session: int) -> str:
+        """Return the address for a client; empty if it has to find one itself."""
+        keys = sorted(self._tracks.get(session, ()))
+        found = choose(keys, self._places, self._holders, region=self._region, session=session)
+        client = self._client(session)
+        if found is None or client is None:
+            return ""
+        return client_address(found.url, webtransport=client.webtransport, path=client.path)
+
+    def _client(self, session: int) -> SessionInfo | None:
+        """Return a client, also one that came after the drain began."""
+        if session not in self._clients:
+            self._clients |= {row.session: row.info for row in self._relay.sessions()}
+        return self._clients.get(session)
+
+
+def _round_trip(row: NodeRow) -> int | None:
+    """Return the round trip to a relay: as measured, or the cost of the best path."""
+    if row.rtt_us is not None:
+        return row.rtt_us
+    return None if row.next_hop is None else row.cost_us

@@ -1,4 +1,4 @@
-"""Parts of a relay, made from its configuration."""
+"""Settings and writers of a relay, made from its configuration; the error of a failed start."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ __all__ = [
 
 
 class StartError(LocalError, RuntimeError):
-    """The relay cannot start; says what to change."""
+    """The relay cannot start; the text says what to change."""
 
 
 def auth_settings(config: RelayConfig) -> AuthSettings:
-    """How tokens are judged; reads the key files."""
+    """Return how tokens are checked; reads the key files."""
     auth = config.auth
     return AuthSettings(
         keys=read_keys(auth.keys),
@@ -46,7 +46,7 @@ def auth_settings(config: RelayConfig) -> AuthSettings:
             require_expiry=auth.require_expiry,
         ),
         anonymous=tuple(parse_scope(text) for text in auth.anonymous),
-        guests=tuple(parse_scope(text) for text in auth.guests),
+        foreign_peers=tuple(parse_scope(text) for text in auth.guests),
         token_types=frozenset(auth.token_types),
         setup_required=auth.setup_required,
         max_tokens=auth.max_tokens,
@@ -55,7 +55,7 @@ def auth_settings(config: RelayConfig) -> AuthSettings:
 
 
 def server_config(config: RelayConfig, certificate: Certificate) -> EdgeServerConfig:
-    """How the QUIC server is made."""
+    """Return the settings of the server for clients."""
     listen, observe = config.listen, config.observe
     return EdgeServerConfig(
         host=listen.host,
@@ -76,7 +76,7 @@ def server_config(config: RelayConfig, certificate: Certificate) -> EdgeServerCo
 
 
 def peer_server_config(config: RelayConfig, certificate: Certificate) -> PeerServerConfig:
-    """How the peer port is made."""
+    """Return the settings of the peer port."""
     network = config.network
     return PeerServerConfig(
         host=network.host or config.listen.host,
@@ -93,7 +93,7 @@ def peer_server_config(config: RelayConfig, certificate: Certificate) -> PeerSer
 
 
 def admin_token(config: RelayConfig) -> str | None:
-    """The admin's token, from the configuration or its file."""
+    """Return the admin's token, from the configuration or its file; None: there is none."""
     admin = config.admin
     if admin.token is not None:
         return admin.token.get_secret_value()
@@ -115,7 +115,7 @@ def admin_token(config: RelayConfig) -> str | None:
 
 
 def mlog_writer(directory: Path, sample: float) -> MlogWriter:
-    """What traces MoQT sessions."""
+    """Return the writer of session traces. Raises :class:`StartError`."""
     try:
         return MlogWriter(directory, sample, boot=int(time.time()))
     except OSError as error:
@@ -125,7 +125,7 @@ def mlog_writer(directory: Path, sample: float) -> MlogWriter:
 
 
 def telemetry_writer(config: RelayConfig) -> TelemetryWriter | None:
-    """What writes telemetry; None if no directory is set."""
+    """Return the writer of telemetry; None if no directory is configured."""
     observe = config.observe
     if observe.telemetry_dir is None:
         return None

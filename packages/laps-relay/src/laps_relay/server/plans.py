@@ -1,32 +1,38 @@
-"""Plans that somebody else made: whether to follow one, and for how long.
+"""Signed plans of a planner: which one a relay follows, and for how long.
 
 ::
 
     file, admin --> offer --> signature, time, version, Vias, policy --> Plan --> NetworkRelay
-                              and what the plan says that it keeps to
+                              and the plan's own constraints
                       |                                                     ^
                       '--> refused, with the reason           tick ---------' expired; a Via is gone
 
-A plan is a preference (ADR 0012). What is checked here is whether it is worth loading; whether a
-way may be taken is asked of policy at every decision, plan or not.
+A plan is a preference (ADR 0012). This module checks whether a plan can be followed. Policy still
+decides about every path, with a plan or without.
+
+A relay stores which plans it has followed, so that an old one cannot come back after a restart.
+There is one file for each node in the state directory::
+
+    {"world": {"version": 7, "plan": "SHA-256 of its text while it is followed, or empty"}}
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
-from laps_relay.admin.network_api import PlanState
+from laps_relay.admin.views import PlanState
 from laps_relay.network.settings import NO_PLAN, Plan
 from laps_relay.server.parts import StartError
-from laps_relay.server.plan_memory import Followed, PlanMemory
+from laps_relay.server.state_file import read_state, write_state
 from laps_wire.nodeid import NodeId
 from laps_wire.plan import (
     ClassRule,
@@ -41,22 +47,21 @@ from laps_wire.plan import (
 from laps_wire.plan import Plan as PlanDocument
 from laps_wire.telemetry import PolicyApplied, safe_text
 
-__all__ = ["CHECK_INTERVAL", "PlanKeeper", "PlanKeys", "read_plan_keys"]
+__all__ = ["CHECK_INTERVAL", "Followed", "PlanKeeper", "PlanKeys", "PlanMemory", "read_plan_keys"]
 
 CHECK_INTERVAL: Final = 5.0
-"""Seconds between two looks at whether the Vias of the plan in force are there."""
+"""Seconds between two checks whether the Vias of the plan in force are reachable."""
 _AHEAD_US: Final = 300_000_000
-"""How far the maker's clock may be ahead of ours."""
+"""Microseconds by which the clock of the planner may be ahead of ours."""
 _SERIES: Final = 64
 """Series of plans whose versions are remembered."""
-_NEVER: Final = Followed(0, "")
 
 PlanKeys = Mapping[str, Ed25519PublicKey]
-"""Key id to key."""
+"""Public keys by key id."""
 
 
 def read_plan_keys(files: Iterable[Path]) -> PlanKeys:
-    """The public keys in PEM files; :class:`StartError` names the file that holds none."""
+    """Return the public keys of PEM files. Raises :class:`StartError` if one has none."""
     keys: dict[str, Ed25519PublicKey] = {}
     for file in files:
         try:
@@ -71,18 +76,57 @@ def read_plan_keys(files: Iterable[Path]) -> PlanKeys:
     return keys
 
 
+class Followed(NamedTuple):
+    """The newest plan of a series that was followed."""
+
+    version: int
+    digest: str
+    """SHA-256 of the plan while it is in force; empty once it was dropped or has expired."""
+
+
+_NEVER: Final = Followed(0, "")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanMemory:
+    """A file of followed plans by series, which is read once and replaced as a whole."""
+
+    path: Path
+
+    @classmethod
+    def of(cls, state_dir: Path, node: NodeId) -> PlanMemory:
+        """Return the file of a node."""
+        return cls(state_dir / f"plans-{int(node):016x}.json")
+
+    def load(self) -> dict[str, Followed]:
+        """Return the stored plans. Raises ``StartError`` if the file is damaged."""
+        return read_state(
+            self.path,
+            lambda name, row: (name, Followed(int(row["version"]), str(row["plan"]))),
+            "is not a record of plans: remove it, and a plan that is older than the one that was"
+            " followed may be taken until it expires",
+        )
+
+    def save(self, followed: Mapping[str, Followed]) -> str | None:
+        """Replace the file, all or nothing; return why that was not possible, or None."""
+        plain = {
+            name: {"version": row.version, "plan": row.digest} for name, row in followed.items()
+        }
+        return write_state(self.path, json.dumps(plain))
+
+
 class PlanTarget(Protocol):
-    """What follows plans: the network's core."""
+    """What follows plans: ``NetworkRelay``, or nothing at a Stub."""
 
     @property
     def node_id(self) -> NodeId:
-        """Whose entries count."""
+        """The node whose entries are followed."""
 
     def against_via(self, via: NodeId, region: str, scope: str) -> str | None:
-        """What speaks against a Via now."""
+        """Return why a Via cannot be used now, or None."""
 
     def place_of(self, node: NodeId) -> tuple[str, str]:
-        """Region and country of a node; empty where that is not known."""
+        """Return region and country of a node; empty where they are not known."""
 
     def set_plan(self, now: float, plan: Plan) -> None:
         """Follow another plan."""
@@ -93,7 +137,7 @@ def _digest(plan: PlanDocument) -> str:
 
 
 class _RefusedError(Exception):
-    """Why a plan is not followed."""
+    """Carries the reason why a plan is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +146,14 @@ class _Loaded:
 
     document: PlanDocument
     entries: tuple[PlanEntry, ...]
-    """Those for this relay."""
+    """The entries for this relay."""
     source: str
 
 
 class PlanKeeper:
-    """Takes plans, drops them when their time is over; time is an argument everywhere.
+    """Checks plans, and drops them when they expire.
 
-    ``now`` is the core's clock, ``wall`` microseconds since 1970. Without ``memory`` nothing is
+    ``now`` is the core's clock, ``wall_us`` microseconds since 1970. Without ``memory`` no plan is
     remembered over a restart.
     """
 
@@ -127,21 +171,21 @@ class PlanKeeper:
         self._table: Plan = NO_PLAN
         self._memory = memory
         self._followed: dict[str, Followed] = {} if memory is None else memory.load()
-        """The newest that was ever followed, by series."""
+        """The newest plan of each series that was ever followed."""
         self._forgetful = ""
-        """Why that cannot be kept over a restart."""
+        """Why followed plans cannot be stored for the next start."""
         self._waiting: tuple[bytes, str] | None = None
-        """A plan of a file whose Vias are not known yet."""
+        """A plan of a file whose Vias are not known yet, and the file."""
         self._refusal = ""
 
     # Orders
 
     def trust(self, keys: PlanKeys) -> None:
-        """Other keys; what is in force stays."""
+        """Accept plans of other keys from now on; the plan in force stays."""
         self._keys = keys
 
     def offer(self, now: float, wall_us: int, text: str | bytes, source: str) -> str | None:
-        """Follow this plan, or say why not."""
+        """Follow this plan; return why that is refused, or None."""
         self._waiting = None
         try:
             signed = self._read(text)
@@ -153,7 +197,7 @@ class PlanKeeper:
         return None
 
     def load(self, now: float, wall_us: int, file: Path | None) -> str | None:
-        """Follow the plan of a file; one whose Vias are not known yet waits for them."""
+        """Follow the plan of a file; if its Vias are not known yet, keep it until they are."""
         if file is None:
             self._waiting = None
             if self._loaded is not None and self._loaded.source != "admin":
@@ -183,7 +227,7 @@ class PlanKeeper:
         return None
 
     def drop(self, now: float, reason: str, outcome: str = "reverted") -> bool:
-        """Follow no plan; whether there was one."""
+        """Follow no plan; return whether there was one."""
         loaded, self._loaded = self._loaded, None
         self._waiting = None
         if loaded is None:
@@ -194,7 +238,7 @@ class PlanKeeper:
         return True
 
     def tick(self, now: float, wall_us: int) -> float | None:
-        """Drop what has expired, take fallbacks where Vias are gone; seconds to the next look."""
+        """Drop an expired plan, replace lost Vias; return the seconds to the next check."""
         if self._waiting is not None:
             self._load(now, wall_us, *self._waiting)
         loaded = self._loaded
@@ -208,7 +252,7 @@ class PlanKeeper:
         return min(left / 1e6, CHECK_INTERVAL)
 
     def state(self) -> PlanState:
-        """For the admin."""
+        """Return the plan for the admin."""
         loaded = self._loaded
         refusal = self._refusal or self._forgetful
         if loaded is None:
@@ -267,7 +311,7 @@ class PlanKeeper:
                     raise _RefusedError(f"{via} towards {safe_text(entry.region)}: {fault}")
 
     def _against(self, entry: PlanEntry, via: NodeId, rule: ClassRule) -> str | None:
-        """What our policy has against a Via, or the plan's own constraints have."""
+        """Return why policy, or the plan's own constraints, forbid a Via; or None."""
         fault = self._relay.against_via(via, entry.region, entry.scope)
         if fault is not None:
             return fault
@@ -304,7 +348,7 @@ class PlanKeeper:
             self._forgetful = f"versions are forgotten at a restart: {fault}" if fault else ""
 
     def _made(self, loaded: _Loaded) -> Plan:
-        """The table of what can be followed now: the Via, or else the fallback, or nothing."""
+        """Return the table of Vias that can be used now: the Via, or the fallback, or neither."""
         tracks: dict[tuple[int, str], NodeId] = {}
         classes: dict[tuple[str, str], NodeId] = {}
         for entry in loaded.entries:

@@ -9,20 +9,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import time
 from collections.abc import Callable
 from importlib.metadata import version
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
-from laps_relay.admin.relay_view import EdgeView
-from laps_relay.admin.server import AdminServer
 from laps_relay.config import Loaded, RelayConfig, compare, mapping
-from laps_relay.server.admin_part import start_admin
 from laps_relay.server.auth import TokenAuthorizer
 from laps_relay.server.certificates import Certificate, obtain
-from laps_relay.server.leaving import Leaving
-from laps_relay.server.membership import key_ring, name_hasher, node_id_of, same_member
+from laps_relay.server.client_drain import ClientDrain
+from laps_relay.server.edge_view import EdgeView
+from laps_relay.server.identity import key_ring, name_hasher, node_id_of, same_member
+from laps_relay.server.member import MemberHooks, NetworkMember
+from laps_relay.server.monitor import RelayMonitor
 from laps_relay.server.parts import (
     StartError,
     admin_token,
@@ -32,7 +34,6 @@ from laps_relay.server.parts import (
     telemetry_writer,
 )
 from laps_relay.server.plans import read_plan_keys
-from laps_relay.server.watching import Watching
 from laps_relay.telemetry.logs import Logger, set_level
 from laps_relay.telemetry.metrics import Metrics
 from laps_relay.telemetry.mlog import MlogWriter, TracedRelay
@@ -49,8 +50,7 @@ from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 
 if TYPE_CHECKING:
-    from laps_relay.server.network_part import NetworkPart
-    from laps_relay.server.stub_part import StubPart
+    from laps_relay.admin.server import AdminServer
 
 __all__ = ["RelayApp"]
 
@@ -72,10 +72,10 @@ class RelayApp:
         peer_socket: socket.socket | None = None,
         hidden: bool = False,
     ) -> None:
-        """``reread`` loads the configuration again, for a reload.
+        """Build a relay; nothing is bound yet.
 
-        Sockets that are given are used instead of what the configuration says. ``hidden``: relays
-        on other machines cannot dial this one.
+        ``reread`` loads the configuration again, for a reload. Given sockets are used instead of
+        those of the configuration. ``hidden``: relays on other machines cannot dial this one.
         """
         self.loaded = loaded
         self.logger = logger
@@ -106,20 +106,27 @@ class RelayApp:
         self.certificate = obtain(config.tls, config.state_dir)
         self._plane = Plane(mapping.cache_limits(config), limits=mapping.plane_limits(config))
         self._mlog: MlogWriter | None = None
-        self._desk = PlaybackReports(mapping.report_limits(config))
+        self._playback = PlaybackReports(mapping.report_limits(config))
         self._relay = self._make_edge(config)
         self.server = EdgeServer(server_config(config, self.certificate), self._relay, self._plane)
+        self.network: NetworkMember | None = None
+        self.client_drain = ClientDrain(
+            self.server,
+            lambda: self.network,
+            logger,
+            lambda: self.loaded.config.listen.drain_timeout,
+        )
         self.view = EdgeView(
             self.server,
+            self.client_drain,
             self.authorizer,
             self.metrics,
             loaded,
             version=VERSION,
-            before_metrics=lambda: self._watching.sample(telemetry=False),
+            before_metrics=lambda: self._monitor.sample(telemetry=False),
         )
         self._happened: list[RelayEvent] = []
-        self.network: NetworkPart | StubPart | None = None
-        self._watching = Watching(
+        self._monitor = RelayMonitor(
             logger,
             names,
             self.metrics,
@@ -129,17 +136,12 @@ class RelayApp:
             view=self.view,
             network=lambda: self.network,
         )
-        self._watching.record(self._relay, self._plane, observe.delivery_sample, self._desk)
+        self._monitor.record(self._relay, self._plane, observe.delivery_sample, self._playback)
         self.server.joined = self._joined
-        self._leaving = Leaving(self.server, self.view, lambda: self.network, logger)
-        self.view.places = self._leaving.places
-        self.view.tell_peers = self._leaving.tell_peers
-        self.view.keep_peers = self._leaving.keep_peers
-        self.view.patience = self._leaving.patience
         self._enter(config)
 
     def _enter(self, config: RelayConfig) -> None:
-        """Make our part of the network, if the relay is one of several."""
+        """Make the relay's part in the network, if it has peers."""
         self.network = None
         if not config.network.active:
             return
@@ -149,10 +151,10 @@ class RelayApp:
         else:
             self.network = self._make_network(config, self._keys)
         self.view.node_id = str(self.network.relay.node_id)
-        self._watching.attend(self.network)
+        self._monitor.network_joined(self.network)
 
-    def _make_stub(self, config: RelayConfig, keys: PeerKeyRing) -> StubPart:
-        """The part of a Stub; it needs nothing of the network's core."""
+    def _make_stub(self, config: RelayConfig, keys: PeerKeyRing) -> NetworkMember:
+        """Return the part of a Stub, which needs nothing of the network's core."""
         from laps_relay.server.stub_part import StubPart  # noqa: PLC0415 - by type
 
         return StubPart(
@@ -163,14 +165,12 @@ class RelayApp:
             self._relay,
             self._plane,
             version=VERSION,
-            observe=self._watching.network_turn,
-            applied=self._watching.plan_applied,
-            forgets=self._forgets_keys,
+            hooks=self._hooks(),
             hidden=self._hidden,
         )
 
-    def _make_network(self, config: RelayConfig, keys: PeerKeyRing) -> NetworkPart:
-        """The part of every other relay; a Stub's process does not import its core."""
+    def _make_network(self, config: RelayConfig, keys: PeerKeyRing) -> NetworkMember:
+        """Return the part of every other type; a Stub's process does not import its core."""
         from laps_relay.server.network_part import NetworkPart  # noqa: PLC0415 - by type
 
         network = NetworkPart(
@@ -178,16 +178,21 @@ class RelayApp:
             keys,
             self.certificate,
             version=VERSION,
-            observe=self._watching.network_turn,
-            applied=self._watching.plan_applied,
-            forgets=self._forgets_keys,
+            hooks=self._hooks(),
             hidden=self._hidden,
         )
         if config.network.takes_clients:
-            network.join(self.server, self._relay, self._plane, self.authorizer.guest)
+            network.join(self.server, self._relay, self._plane, self.authorizer.peer_token)
         return network
 
-    def _forgets_keys(self, reason: str) -> None:
+    def _hooks(self) -> MemberHooks:
+        return MemberHooks(
+            observe=self._monitor.observe_network,
+            applied=self._monitor.plan_applied,
+            unsaved_keys=self._warn_unsaved_keys,
+        )
+
+    def _warn_unsaved_keys(self, reason: str) -> None:
         self.logger.warning(
             "keys of other nodes are not kept: after a restart whoever comes first has a node id",
             reason=reason,
@@ -195,12 +200,12 @@ class RelayApp:
         )
 
     def _make_edge(self, config: RelayConfig) -> EdgeRelay:
-        """The Edge's control plane, traced if that is asked for."""
+        """Return the Edge's control plane, traced if ``observe.mlog_dir`` is set."""
         observe, settings = config.observe, mapping.edge_settings(config)
         if observe.mlog_dir is None:
-            return EdgeRelay(self._plane, self.authorizer, settings, self._desk)
+            return EdgeRelay(self._plane, self.authorizer, settings, self._playback)
         self._mlog = mlog_writer(observe.mlog_dir, observe.trace_sample)
-        traced = TracedRelay(self._plane, self.authorizer, settings, self._desk)
+        traced = TracedRelay(self._plane, self.authorizer, settings, self._playback)
         traced.trace = self._mlog.session_event
         traced.trace_end = self._mlog.session_over
         return traced
@@ -209,19 +214,19 @@ class RelayApp:
 
     @property
     def url(self) -> str:
-        """Where clients connect."""
+        """The address that clients connect to."""
         return self.view.url
 
     @property
     def admin_url(self) -> str | None:
-        """Where the admin answers; None if there is none."""
+        """The address of the admin; None if it is disabled."""
         return None if self._admin is None else self._admin.url
 
     async def start(self) -> None:
-        """Bind everything; :class:`StartError` says what is in the way."""
+        """Bind all sockets and serve. Raises :class:`StartError` if that is not possible."""
         config = self.loaded.config
         try:
-            self._watching.start()
+            self._monitor.start()
         except OSError as error:
             directory = config.observe.telemetry_dir
             raise StartError(
@@ -256,28 +261,58 @@ class RelayApp:
     async def _start_servers(self, config: RelayConfig) -> None:
         self.server.attach()
         await self._start_quic(config)
-        self._admin = await start_admin(
-            config, self.view, lambda: self.network, self._admin_socket, version=VERSION
+        if config.admin.enabled:
+            self._admin = await self._start_admin(config)
+
+    async def _start_admin(self, config: RelayConfig) -> AdminServer:
+        """Bind the admin and let it answer. A relay without an admin does not import it."""
+        from laps_relay.admin.app import make_app  # noqa: PLC0415 - only if it is enabled
+        from laps_relay.admin.live import LiveFeed  # noqa: PLC0415
+        from laps_relay.admin.server import AdminServer  # noqa: PLC0415
+
+        admin, sock = config.admin, self._admin_socket
+        token = admin_token(config)
+        if token is None and sock is not None:
+            _check_loopback(sock)
+        feed = LiveFeed(self.view)
+        app = make_app(
+            self.view,
+            token=token,
+            page_limit=admin.page_limit,
+            version=VERSION,
+            feed=feed,
+            network=lambda: self.network,
         )
+        server = AdminServer(app, admin.host, admin.port, feed=feed, sock=sock)
+        try:
+            await server.start()
+        except OSError as error:
+            raise StartError(
+                f"cannot listen on {admin.host} port {admin.port}/tcp for the admin:"
+                # Some texts of the library repeat the address.
+                f" {os.strerror(error.errno) if error.errno else error}; choose another one with"
+                " --admin-port"
+            ) from None
+        return server
 
     async def _start_quic(self, config: RelayConfig) -> None:
-        """Peers first: the bridge must stand before clients come."""
+        """Open the peer port, then the port for clients, which need the bridge to the network."""
         if self.network is not None:
             try:
                 await self.network.start(_copy(self._peer_socket))
             except (OSError, TransportError) as error:
                 raise StartError(f"{error}; choose another one with --peer-port") from None
-            if self.network.untold:
+            if self.network.lacks_contact:
                 self.logger.warning(
                     "other relays are not told how to reach this one",
                     listens=self.network.contact,
                     advice="set network.contacts to host:port as others see it, or network.host",
                 )
             self._show_proof(self.network)
-            if self.network.forgetful is not None:
+            if self.network.epoch_fault is not None:
                 self.logger.warning(
                     "the boot epoch is not kept: a restart after the clock went back is refused",
-                    reason=self.network.forgetful,
+                    reason=self.network.epoch_fault,
                     advice="set state_dir",
                 )
         try:
@@ -288,14 +323,14 @@ class RelayApp:
         except ImportError:
             raise StartError(
                 f"transport {config.listen.transport} is not installed:"
-                " pip install 'laps-relay[turbo]'"
+                ' pip install -e "packages/laps-relay[turbo]"'
             ) from None
         if self.network is not None and self.server.running:
             everywhere = self.server.address[0] in ("0.0.0.0", "::")  # noqa: S104 - compared
             self.network.takes_clients("" if everywhere else self.url)
 
-    def _show_proof(self, network: NetworkPart | StubPart) -> None:
-        """Say so if other relays will not believe who we are: else only they would."""
+    def _show_proof(self, network: NetworkMember) -> None:
+        """Warn if other relays will refuse this one because they cannot verify its node id."""
         is_stub = network.relay_type is RelayType.STUB  # which has no node id for others
         node = NodeId(0) if is_stub else network.node_id
         flaw = None if self._keys is None or self._hidden else self._keys.own_flaw(node)
@@ -311,21 +346,21 @@ class RelayApp:
             )
 
     async def run(self) -> None:
-        """Until :meth:`request_stop`; raises what made it impossible to go on."""
+        """Wait for :meth:`request_stop`; raise what made the relay unable to continue."""
         await self._stopping.wait()
         if self._failure is not None:
             raise self._failure
 
     def request_stop(self) -> None:
-        """End :meth:`run`; a second time: wait for nobody."""
+        """End :meth:`run`; a second call ends the drain at once."""
         if self._stopping.is_set():
-            self._leaving.hurry()
+            self.client_drain.hurry()
         self._stopping.set()
 
     async def stop(self, *, drain: bool = False) -> None:
-        """Close everything; with ``drain`` sessions get GOAWAY and time to leave."""
+        """Close everything; with ``drain`` send GOAWAY to clients and wait for them first."""
         if drain and self.view.taking_clients:
-            await self._leaving.drain(self.loaded.config.listen.drain_timeout)
+            await self.client_drain.finish(self.loaded.config.listen.drain_timeout)
         self.view.taking_clients = False
         tasks = [*self._tasks, *([self._changing] if self._changing is not None else [])]
         for task in tasks:
@@ -336,15 +371,15 @@ class RelayApp:
         await self.server.stop()
         if self.network is not None:
             await self.network.stop()
-            self._watching.left()
-        self._watching.record_last()
+            self._monitor.network_left()
+        self._monitor.record_last()
         for sock in (self._quic_socket, self._peer_socket):
             if sock is not None:
                 sock.close()
         if self._admin is not None:
             await self._admin.stop()
             self._admin = None
-        await self._watching.stop()
+        await self._monitor.stop()
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
@@ -354,7 +389,7 @@ class RelayApp:
     # Reload
 
     def reload(self) -> bool:
-        """Read the configuration again and apply what can be; False: the old one stays."""
+        """Load the configuration and apply what can be applied; return False if it is refused."""
         if not self.view.taking_clients:
             self.logger.warning("reload refused, the relay is starting or stopping")
             return False
@@ -383,7 +418,7 @@ class RelayApp:
         self._plane.set_cache_limits(now, mapping.cache_limits(config))
         self._relay.reauthorize(now)
         self.server.settle()
-        if self.network is not None and policy is not None:
+        if self.network is not None:
             self.network.set_policy(policy, file)
             self.network.trust_plans(plan_keys)
             self.network.load_plan(config.plan.file)
@@ -404,19 +439,19 @@ class RelayApp:
     async def _change_type(self, old: RelayConfig) -> None:
         """Drain, leave the network, and come back as another type.
 
-        Node id and peer port stay, so peers that dial us find us again; the epoch is higher, so all
-        that we said before is forgotten.
+        Node id and peer port stay, so that peers which dial this relay find it again. The epoch is
+        higher, so that peers drop everything that it advertised before.
         """
         config = self.loaded.config
         kind = config.network.type
         self.logger.info("changing the type", old=old.network.type, new=kind)
-        await self._leaving.drain(config.listen.drain_timeout)
+        await self.client_drain.finish(config.listen.drain_timeout)
         await self.server.stop()
         network = self.network
         if network is not None:
             config = same_member(config, network.node_id, network.server.address[1])
             await network.stop()
-        self._watching.record_last()
+        self._monitor.record_last()
         try:
             self._relay.resume()
             self._enter(config)
@@ -425,8 +460,8 @@ class RelayApp:
             self._failure = error
             self.request_stop()
             return
-        self.view.draining = self.view.ending = False
-        self._watching.type_changed(old.network.type, kind)
+        self.client_drain.reset()
+        self._monitor.type_changed(old.network.type, kind)
 
     def _reload_certificate(self, certificate: Certificate) -> bool:
         if certificate.tls != self.certificate.tls:
@@ -457,26 +492,26 @@ class RelayApp:
     # What goes on beside
 
     def _joined(self, now: float) -> None:
-        """A part of a turn: what happened goes to the network at once, and is observed later."""
+        """Pass events of a part of a turn to the network, and keep them for observers."""
         events = self._relay.poll_events()
         self._happened += events
         if self.network is not None:
             self.network.joined(now, events)
 
     def _turn(self, now: float) -> None:
-        self._leaving.turned()
+        self.client_drain.turned()
         events, self._happened = [*self._happened, *self._relay.poll_events()], []
         if events:
-            self._watching.turn(now, events)
+            self._monitor.turn(now, events)
 
     async def _sample_for_ever(self) -> None:
         while True:
             interval = self.loaded.config.observe.sample_interval
             await asyncio.sleep(interval)
-            await self._watching.beat(interval)
+            await self._monitor.write_records(interval)
 
     async def _renew_for_ever(self) -> None:
-        """Development certificates live for days; a relay may run for months."""
+        """Renew the development certificate, which is valid for some days only."""
         while True:
             await asyncio.sleep(_DAY)
             self._renew()
@@ -492,5 +527,15 @@ class RelayApp:
 
 
 def _copy(sock: socket.socket | None) -> socket.socket | None:
-    """Endpoints close their sockets; one that was given to us must serve again."""
+    """Return a duplicate: endpoints close their sockets, and a given one is used again."""
     return None if sock is None else sock.dup()
+
+
+def _check_loopback(sock: socket.socket) -> None:
+    """Raise :class:`StartError` if a socket that was handed over is not on loopback."""
+    host = str(sock.getsockname()[0])
+    if not ip_address(host).is_loopback:
+        raise StartError(
+            f"the admin's socket was opened on {host}, which is not loopback, so a token is"
+            " needed: set admin.token_file"
+        )

@@ -7,12 +7,11 @@
                                                     '-> socket 2 --> worker 2
                                          worker 0 <-> worker 1 <-> worker 2 <-> worker 0
 
-It is the network's own way to grow, on one machine. Each worker is a relay with a node id of its
-own. The first one also has what there is once: the peer port that others know, and the admin.
+Each worker is a relay with a node id of its own. Only the first one has the peer port that other
+relays know, and the admin.
 
-The parent opens all sockets (SO_REUSEPORT) and hands them over. It keeps them while a worker is
-being replaced: if one were closed, the kernel would spread the connections of all the others anew,
-to processes that do not know them.
+The parent opens all sockets (SO_REUSEPORT) and hands them over. It keeps them open while a worker
+is replaced: if one were closed, the kernel would give connections to workers that do not know them.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from typing import Any, Final, Self
 
 from laps_relay.config import RelayConfig
 from laps_relay.server.certificates import Certificate, obtain
-from laps_relay.server.membership import key_ring, node_id_of, worker_node_id
+from laps_relay.server.identity import key_ring, node_id_of, worker_node_id
 from laps_relay.server.parts import StartError
 from laps_relay.telemetry.logs import Logger
-from laps_sdk.peering.contacts import show_contact
+from laps_sdk.peering.settings import show_contact
 from laps_sdk.quic.udp import bind_udp
 
 __all__ = ["Worker", "Workers"]
@@ -42,18 +41,18 @@ _LOOPBACK: Final = "127.0.0.1"
 _FLAG: Final = "--as-worker"
 _SHORTEST: Final = 0.5
 _LONGEST: Final = 30.0
-"""Seconds until a worker that died is started again: twice as many each time, up to this."""
+"""Longest wait in seconds before a worker is started again; each wait is twice the last."""
 _STEADY: Final = 60.0
-"""Who lived so long has not failed at once."""
+"""A worker that lived for so many seconds is started again after the shortest wait."""
 _GRACE: Final = 15.0
 """Seconds beyond the drain after which a worker that does not end is killed."""
 _OURS: Final = ("NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
-"""What systemd says to the parent only."""
+"""Environment variables that systemd sets for the parent only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """What one worker is told by its parent."""
+    """What the parent passes to one worker."""
 
     index: int
     node_id: str
@@ -62,17 +61,17 @@ class Worker:
     peer_fd: int
     admin_fd: int | None = None
     siblings: list[str] = field(default_factory=list)
-    """Contacts of the workers that it dials; the others dial it."""
+    """Contacts of the workers that this one dials; the others dial it."""
     local: bool = True
     """Whether the whole relay peers on this machine only."""
 
     def dump(self) -> str:
-        """As the parent passes it on."""
+        """Return the worker as JSON for the command line."""
         return json.dumps(asdict(self))
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read what :meth:`dump` gave."""
+        """Return the worker that :meth:`dump` wrote. Raises :class:`StartError`."""
         try:
             return cls(**json.loads(text))
         except (ValueError, TypeError):
@@ -84,7 +83,7 @@ class Worker:
         return [fd for fd in (self.client_fd, self.peer_fd, self.admin_fd) if fd is not None]
 
     def flags(self, config: RelayConfig) -> dict[str, tuple[str, object]]:
-        """What is different from the configuration that all workers share."""
+        """Return the keys of the configuration in which this worker differs from the others."""
         different: dict[str, object] = {
             "network.enabled": True,
             "network.node_id": self.node_id,
@@ -105,7 +104,7 @@ class Worker:
 
 
 class _Seat:
-    """A worker's place: its sockets, and the process that has them now."""
+    """The sockets of a worker, and the process that has them now."""
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
@@ -115,7 +114,7 @@ class _Seat:
 
 
 class Workers:
-    """The parent: starts the workers, watches over them, passes signals on."""
+    """The parent process: starts workers, replaces those that die, and passes signals on."""
 
     def __init__(
         self,
@@ -126,7 +125,7 @@ class Workers:
         admin_socket: socket.socket | None = None,
         shortest: float = _SHORTEST,
     ) -> None:
-        """``command`` gives the command line of a worker."""
+        """``command`` returns the command line of a worker."""
         self._config = config
         self._logger = logger
         self._command = command
@@ -136,10 +135,10 @@ class Workers:
         self._admin_socket = admin_socket
         self._seats: list[_Seat] = []
         self.certificate: Certificate = obtain(config.tls, config.state_dir)
-        """Made here, once: workers that start at one time must not each make their own."""
+        """Made once by the parent: workers that start together must not each make their own."""
 
     async def start(self) -> dict[str, Any]:
-        """Start all of them; what the first one says, and in ``workers`` what each says."""
+        """Start all workers; return the facts of the first, and those of each in ``workers``."""
         try:
             self._open()
             started = await asyncio.gather(*map(self._begin, self._seats), return_exceptions=True)
@@ -159,7 +158,7 @@ class Workers:
         }
 
     async def run(self) -> int:
-        """Until all have ended after :meth:`request_stop`; the worst of their statuses."""
+        """Wait until all have ended after :meth:`request_stop`; return the worst exit status."""
         try:
             await asyncio.gather(*map(self._watch, self._seats))
         finally:
@@ -167,12 +166,12 @@ class Workers:
         return max(seat.status for seat in self._seats)
 
     def request_stop(self) -> None:
-        """Drain all and end; a second time: wait for nobody."""
+        """Drain all workers and end them; a second call ends them at once."""
         self._stopping.set()
         self._signal(signal.SIGTERM)
 
     def reload(self) -> None:
-        """Let all read their configuration again."""
+        """Let all workers reload their configuration."""
         self._signal(signal.SIGHUP)
 
     # Sockets
@@ -219,7 +218,7 @@ class Workers:
     # Processes
 
     async def _begin(self, seat: _Seat) -> None:
-        """Start one and wait until it serves."""
+        """Start one worker and wait until it serves. Raises :class:`StartError`."""
         environment = {key: value for key, value in os.environ.items() if key not in _OURS}
         process = seat.process = await asyncio.create_subprocess_exec(
             *self._command(seat.worker),
@@ -241,7 +240,7 @@ class Workers:
             ) from None
 
     async def _end(self, seat: _Seat) -> None:
-        """Wait for the end of one; nobody may take for ever once all are asked to end."""
+        """Wait for the end of a worker; kill it if it takes too long after :meth:`request_stop`."""
         process = seat.process
         if process is None:
             return
@@ -259,7 +258,7 @@ class Workers:
         seat.status = _status(process.returncode, stopping=self._stopping.is_set())
 
     async def _watch(self, seat: _Seat) -> None:
-        """Replace a worker whenever it dies, until all are asked to end."""
+        """Replace a worker whenever it dies, until :meth:`request_stop`."""
         loop = asyncio.get_running_loop()
         wait = self._shortest
         while True:
@@ -302,14 +301,14 @@ def _who(seat: _Seat) -> dict[str, Any]:
 
 
 def _dialled(peer: socket.socket) -> str:
-    """Where workers beside reach a peer port."""
+    """Return the contact at which other workers reach a peer port."""
     host, port = peer.getsockname()[:2]
     everywhere = {"0.0.0.0": _LOOPBACK, "::": "::1"}  # noqa: S104 - compared, not bound
     return show_contact((everywhere.get(host, host), port))
 
 
 def _status(code: int | None, *, stopping: bool) -> int:
-    """An exit status as a shell would say it."""
+    """Return an exit status as a shell shows it."""
     if code is None or (stopping and code == -signal.SIGTERM):
         return 0  # it was asked to end before it could say so itself
     return 128 - code if code < 0 else code

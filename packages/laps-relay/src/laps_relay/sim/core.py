@@ -17,7 +17,7 @@ from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 
-__all__ = ["Flow", "RelayCore", "SetOut", "SimStub", "Tables"]
+__all__ = ["FibRow", "RelayCore", "SetOut", "SimStub", "Tables"]
 
 
 class SimStub(StubRelay):
@@ -34,7 +34,7 @@ class SimStub(StubRelay):
 
     def against(self, name: FullTrackName) -> str | None:
         """What policy has against a track for the Stub's clients."""
-        refusal = self.policy.want(name, self.info.node)
+        refusal = self.policy.local_subscribe(name, self.info.node)
         return None if refusal is None else refusal.reason
 
 
@@ -51,7 +51,7 @@ class SetOut(NamedTuple):
     targets: frozenset[NodeId]
 
 
-class Flow(NamedTuple):
+class FibRow(NamedTuple):
     """One FIB entry, with the sets behind it."""
 
     peer: NodeId | None
@@ -77,16 +77,16 @@ class Tables(Protocol):
         """Where data for a node goes."""
 
     def metric(self, node: NodeId) -> tuple[int, int] | None:
-        """Hops and cost of the best way."""
+        """Hops and cost of the best path."""
 
-    def ways(self, node: NodeId) -> Sequence[tuple[NodeId, Sequence[NodeId]]]:
-        """What peers tell of a node, the best first: (peer, relays that data passes, the node)."""
+    def paths(self, node: NodeId) -> Sequence[tuple[NodeId, Sequence[NodeId]]]:
+        """Return the paths to a node, the best first: (peer, relays on the path and the node)."""
 
-    def told(self) -> Sequence[tuple[NodeId, NodeId, Sequence[NodeId]]]:
-        """What peers were told: (peer, node, relays on the way)."""
+    def adj_out(self) -> Sequence[tuple[NodeId, NodeId, Sequence[NodeId]]]:
+        """Return what was advertised: (peer, node, relays on the path)."""
 
     def mentioned(self) -> AbstractSet[NodeId]:
-        """All nodes that any peer was told of, and the relays on the ways there."""
+        """Return all advertised nodes, and the relays on the paths to them."""
 
     def peers(self) -> Sequence[NodeId]:
         """Nodes with a control session."""
@@ -100,14 +100,14 @@ class Tables(Protocol):
     def controlled(self) -> bool:
         """Whether every peer with a session has one for control."""
 
-    def flows(self) -> Sequence[Flow]:
+    def fib(self) -> Sequence[FibRow]:
         """The FIB."""
 
     def targets(self, connection: int, sns_id: int) -> frozenset[NodeId] | None:
         """Whom a set on a connection is for; None if it is not known any more."""
 
     def sizes(self) -> Mapping[str, int]:
-        """Entries of all tables that must be empty when nobody publishes or subscribes."""
+        """Entries of all tables that must be empty without publishers and subscribers."""
 
     def subscribe_sources(self) -> Sequence[tuple[NodeId, int]]:
         """(source, key) of all usable subscribes."""

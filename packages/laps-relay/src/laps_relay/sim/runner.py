@@ -42,10 +42,10 @@ STEP: Final = 0.5
 PATIENCE: Final = 60.0
 """How long a network may take to come to rest after everything is mended."""
 BOOT_SPREAD: Final = 0.3
-"""Relays start within this time; those of large networks together.
+"""Seconds within which relays start; those of large networks start together.
 
-Who dials somebody that is not there yet tries again a second later. Until then a large network is
-several, and most of the work of such a run would be that all ways are found twice.
+A dial to a relay that has not started is repeated a second later. In a large network most of the
+work would then be to find all paths twice.
 """
 _MIB: Final = 1024.0 * 1024.0
 _STATUS: Final = Path("/proc/self/status")
@@ -81,9 +81,9 @@ class Outcome:
     proven: int = 0
     """Changes that no other one followed within the bound: all tables were right then."""
     prompt: int = 0
-    """Those of them after which nothing moved when news had come from end to end."""
+    """Changes among them that were over after one trip from end to end."""
     late: int = 0
-    """Losses after which ways were still tried when the diameter's bound was over."""
+    """Losses after which paths still moved when the diameter's bound was over."""
     convergence: float = 0.0
     """The longest of them, from the change to the last route that moved."""
     bound: float = 0.0
@@ -295,10 +295,10 @@ def run_seeds(
 
 
 def peak_memory() -> float:
-    """The most memory that this process has had so far, in MiB.
+    """Return the most memory that this process has had so far, in MiB.
 
     Linux hands ``ru_maxrss`` on to the processes that a process starts, so a worker of a large
-    program would look large from its start. ``VmHWM`` belongs to the address space and starts anew.
+    program would seem large from its start. ``VmHWM`` belongs to the address space and starts anew.
     """
     if _STATUS.exists():
         line = next(row for row in _STATUS.read_text().splitlines() if row.startswith("VmHWM:"))

@@ -1,9 +1,8 @@
-"""``client.report`` and ``cache.stat``: what an Edge can say of its clients and of its cache.
+"""``client.report`` and ``cache.stat``: what an Edge measures of its clients and its cache.
 
-A player knows its buffer and what its viewer sees; if it reports (:mod:`laps_sdk.edge.reports`)
-that is a record of its own. What the Edge measures at its own end: objects that it could not send
-(gaps), how long the first one took, how much went out, and whether it came to a stop while more was
-waiting.
+The Edge measures objects that it could not send (gaps), the time to the first object, the rate, and
+whether sending stalled while data was waiting. The own report of a player
+(:mod:`laps_sdk.edge.reports`) is a record of its own: the player knows its buffer.
 """
 
 from __future__ import annotations
@@ -11,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from laps_sdk.edge.reports import PlayerWindow
-from laps_sdk.forwarding.cache_figures import CacheTraffic
-from laps_sdk.forwarding.clients import ClientTraffic
+from laps_sdk.forwarding.cache import CacheTraffic
+from laps_sdk.forwarding.traffic import ClientTraffic
 from laps_sdk.quic.base import ConnectionStats
 from laps_wire.names import FullTrackName
 from laps_wire.reports import Playback
 from laps_wire.telemetry import CacheStat, ClientReport
 
-__all__ = ["Reports", "cache_stat", "player_report"]
+__all__ = ["ClientReports", "cache_stat", "player_report"]
 
 
-class Reports:
-    """Makes the reports of a window; remembers how far each connection was."""
+class ClientReports:
+    """Makes the reports of a window; remembers the byte counters of each connection."""
 
     def __init__(self) -> None:
         self._before: dict[int, tuple[int, int]] = {}
@@ -36,10 +35,10 @@ class Reports:
         text: Callable[[FullTrackName], str],
         ids: Callable[[int], Playback] = lambda _: Playback(),
     ) -> Iterator[ClientReport]:
-        """One report for each client that is subscribed to something.
+        """Yield one report for each client that has a subscription.
 
-        ``ids`` are what its player calls itself, hashed, if it said so when it connected: reports
-        that it sends elsewhere are known by them.
+        ``ids`` returns the hashed ids that a player gave when it connected. Reports that the player
+        sends elsewhere can be joined by them.
         """
         before, self._before = self._before, {}
         for client in clients:
@@ -72,7 +71,7 @@ class Reports:
 def player_report(
     said: PlayerWindow, track: str | None, hashed: Callable[[str], str]
 ) -> ClientReport:
-    """What a player said of a window; ids that it chose become hashes."""
+    """Return the record of a player's own report; ids that the player chose are hashed."""
     return ClientReport(
         session_id=str(said.session),
         window_ms=int(said.window * 1000),
@@ -97,7 +96,7 @@ def player_report(
 def cache_stat(
     window_ms: int, traffic: CacheTraffic, stored: int, joins: int = 0
 ) -> CacheStat | None:
-    """The record of a cache; None if there is nothing in it and nothing happened."""
+    """Return the record of the cache; None if it is empty and unused."""
     if traffic.is_idle and not stored and not joins:
         return None
     return CacheStat(

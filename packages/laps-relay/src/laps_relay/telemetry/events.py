@@ -1,4 +1,4 @@
-"""What each event of the Edge means for logs, telemetry and metrics."""
+"""How each event of the Edge is logged, counted and recorded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from laps_sdk.forwarding.interfaces import SubscriptionCounters
 from laps_wire.errors import TextFormError
 from laps_wire.telemetry import Body, SessionOpen, address_prefix
 
-__all__ = ["Observer", "host_of"]
+__all__ = ["EdgeObserver", "host_of"]
 
 
 def _kind_name(event: core.RequestDenied) -> str:
@@ -227,12 +227,12 @@ def _prefix(info: SessionInfo) -> str | None:
 
 
 def host_of(info: SessionInfo) -> str:
-    """The host of a session's address, without its port."""
+    """Return the host of a session's address, without its port."""
     return info.peer_address.rpartition(":")[0].strip("[]")
 
 
-class Observer(TableObserver[core.RelayEvent]):
-    """Carries the Edge's events to logs, telemetry and metrics."""
+class EdgeObserver(TableObserver[core.RelayEvent]):
+    """Passes the Edge's events to logs, telemetry and metrics."""
 
     def __init__(
         self,
@@ -244,7 +244,7 @@ class Observer(TableObserver[core.RelayEvent]):
         super().__init__(_TABLE, logger, names, metrics, telemetry)
 
     def body(self, now: float, event: core.RelayEvent, carried: Carried) -> Body | None:
-        """Sessions that begin and end."""
+        """Return the record of a session that begins or ends."""
         if isinstance(event, core.SessionOpened):
             self.opened(now, event.session)
             return SessionOpen(

@@ -1,9 +1,8 @@
-"""Logging: one line an event, JSON or for a terminal, on standard error.
+"""Logging: one line for each event on standard error, as JSON or for a terminal.
 
-Whatever a peer chose (reasons, implementation strings) is escaped and cut here, in one place, so
-that no line can be faked and no terminal be driven. What libraries log through :mod:`logging`
-(asyncio, uvicorn) comes out in the same form, from warnings on; what they say when all is well
-only with the level ``debug``.
+Text that a peer chose (reasons, implementation strings) is escaped and shortened here, so that no
+peer can forge a line or control a terminal. Warnings of libraries that use :mod:`logging` (asyncio,
+uvicorn) are logged in the same form; their other lines only at the level ``debug``.
 
 A line that cannot be written is lost: a full disk must not stop a relay.
 """
@@ -27,7 +26,7 @@ Format = Literal["auto", "json", "console"]
 
 _MAX_TEXT: Final = 512
 _MAX_TRACE: Final = 8192
-"""Of a traceback, whose end says what happened."""
+"""Characters of a traceback that are logged, from its end."""
 _LEVELS: Final = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
@@ -37,19 +36,19 @@ _LEVELS: Final = {
 
 
 class _Output:
-    """A stream whose faults stay here."""
+    """A stream that hides errors of writing."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write, if it can be done. ValueError: the stream was closed."""
+        """Write, and ignore a full disk or a closed stream."""
         with contextlib.suppress(OSError, ValueError):
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Flush, if it can be done."""
+        """Flush, and ignore a full disk or a closed stream."""
         with contextlib.suppress(OSError, ValueError):
             self._stream.flush()
 
@@ -61,7 +60,7 @@ class _Level:
 
 
 def configure(form: Format, level: str, stream: TextIO | None = None) -> Logger:
-    """Set logging up and give the relay's logger."""
+    """Set up logging and return the relay's logger."""
     out = sys.stderr if stream is None else stream
     as_json = form == "json" or (form == "auto" and not out.isatty())
     renderer: structlog.typing.Processor = (
@@ -95,7 +94,7 @@ def configure(form: Format, level: str, stream: TextIO | None = None) -> Logger:
 
 
 def set_level(level: str) -> None:
-    """Change what is logged, at once."""
+    """Change the lowest level that is logged, at once."""
     _Level.now = _LEVELS[level]
     debugging = _Level.now == logging.DEBUG
     logging.getLogger().setLevel(logging.INFO if debugging else max(_Level.now, logging.WARNING))
@@ -126,7 +125,7 @@ def _safe(value: object) -> object:
 
 
 class _Bridge(logging.Handler):
-    """Carries records of :mod:`logging` over."""
+    """Passes records of :mod:`logging` to the relay's logger."""
 
     def __init__(self, logger: Logger) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 """Prometheus metrics, in a registry of their own. Names are ``laps_<noun>_<unit>``.
 
-Events count as they happen; tables and counters of the planes are read by the sampler.
+Events are counted as they happen. The sampler reads tables and the counters of the planes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 
 
 class Metrics:
-    """Everything that /metrics shows."""
+    """All metrics that ``/metrics`` shows."""
 
     def __init__(self) -> None:
         registry = self.registry = CollectorRegistry()
@@ -100,7 +100,7 @@ class Metrics:
         )
 
     def _show_tables(self, gauge: Callable[..., Gauge]) -> None:
-        """What a relay knows of the network, and whom it reaches."""
+        """Make the gauges of the network's tables and connections."""
         self.peers = gauge("laps_peers_open", "Sessions with other relays.", "type")
         self.contacts_unreached = gauge(
             "laps_contacts_unreached", "Configured connections to other relays that are not there."
@@ -115,7 +115,7 @@ class Metrics:
         self.held_bytes = gauge("laps_held_bytes", "Bytes that wait for their set.")
 
     def _count_losses(self, counter: Callable[..., Counter]) -> None:
-        """What relays lose or refuse between them."""
+        """Make the counters of what relays lose or refuse between them."""
         self.network_dropped = counter(
             "laps_network_dropped_streams", "Data streams given up, by why.", "reason"
         )
@@ -130,5 +130,5 @@ class Metrics:
         )
 
     def render(self) -> bytes:
-        """The text that a scrape gets."""
+        """Return the text for a scrape."""
         return generate_latest(self.registry)

@@ -1,10 +1,10 @@
-"""mlog: qlog files of MoQT sessions, in the shape of draft-pardue-moq-qlog-moq-events.
+"""mlog: qlog files of MoQT sessions, in the format of draft-pardue-moq-qlog-moq-events.
 
-One file for each sampled session, written by a thread when the session ends. It holds the control
-messages that the client sent, as parsed, and how the session ended. What the relay sends, and
-objects, are not in it: tracing must not touch the hot path. Tokens never are.
+A thread writes one file for each sampled session when the session ends. The file holds the control
+messages of the client, as parsed, and how the session ended. It holds no objects and no messages of
+the relay, because tracing must not slow the hot path, and no tokens.
 
-Names are in it as they came: set ``observe.mlog_dir`` only where that is allowed.
+Names are not hashed: set ``observe.mlog_dir`` only where that is allowed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from laps_sdk.edge.relay import EdgeRelay
-from laps_wire.moqt.session import events as wire
-from laps_wire.moqt.session.tokens import AuthToken
+from laps_wire.moqt import session as wire
+from laps_wire.moqt.session import AuthToken
 from laps_wire.moqt.structures import Token
 from laps_wire.names import FullTrackName, Namespace
 from laps_wire.telemetry import safe_text
@@ -30,13 +30,13 @@ from laps_wire.telemetry import safe_text
 __all__ = ["MAX_EVENTS", "MlogCounters", "MlogWriter", "TracedRelay"]
 
 MAX_EVENTS: Final = 10_000
-"""Events kept for one session; of a longer one the newest."""
+"""Events that are kept for one session; of a longer session the newest."""
 _SCHEMA: Final = "urn:ietf:params:qlog:events:moqt-00"
 _MAX_TEXT: Final = 1024
 
 
 class MlogCounters(NamedTuple):
-    """What became of the traces."""
+    """Traces that were written, and traces that were lost."""
 
     written: int
     failed: int
@@ -44,7 +44,7 @@ class MlogCounters(NamedTuple):
 
 
 class MlogWriter:
-    """Keeps the events of sampled sessions, and writes them when the sessions end."""
+    """Collects the events of sampled sessions, and writes them when the sessions end."""
 
     def __init__(self, directory: Path, sample: float, *, boot: int) -> None:
         """Raises ``OSError`` if the directory cannot be made."""
@@ -61,11 +61,11 @@ class MlogWriter:
 
     @property
     def counters(self) -> MlogCounters:
-        """The figures as they stand."""
+        """The counters of this moment."""
         return MlogCounters(self._written, self._failed, self._error)
 
     def session_event(self, now: float, number: int, event: wire.Event) -> None:
-        """Something was parsed in a session; its SETUP begins the trace."""
+        """Add a parsed event of a session; its SETUP begins the trace."""
         if isinstance(event, wire.SetupReceived) and self._is_sampled(number):
             self._events[number] = deque(maxlen=MAX_EVENTS)
             self._began[number] = now
@@ -83,7 +83,7 @@ class MlogWriter:
             self._pool.submit(self._write, number, began, list(kept))
 
     def close(self) -> None:
-        """Write what is left and wait for it."""
+        """Write all open traces and wait for it."""
         for number in list(self._events):
             self.session_over(number)
         self._pool.shutdown()
@@ -124,7 +124,7 @@ class MlogWriter:
 
 
 class TracedRelay(EdgeRelay):
-    """A control plane whose sessions are traced on the way in."""
+    """A control plane that traces the events of its sessions."""
 
     __slots__ = ("trace", "trace_end")
 
@@ -132,18 +132,18 @@ class TracedRelay(EdgeRelay):
     trace_end: Callable[[int], None]
 
     def handle_session_event(self, now: float, session: int, event: wire.Event) -> None:
-        """Trace, then handle."""
+        """Trace the event, then handle it."""
         self.trace(now, session, event)
         super().handle_session_event(now, session, event)
 
     def remove_session(self, now: float, session: int) -> None:
-        """Handle, then end the trace."""
+        """Remove the session, then end its trace."""
         super().remove_session(now, session)
         self.trace_end(session)
 
 
 def _described(event: wire.Event) -> tuple[str, dict[str, Any]]:
-    """The name and the data of an event."""
+    """Return the name and the data of an event."""
     message = getattr(event, "message", None)
     if message is not None:
         return "moqt:control_message_parsed", {
@@ -161,7 +161,7 @@ def _snake(name: str) -> str:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """The fields of a message that say something."""
+    """Return the fields of a message that are not empty."""
     found = {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
     return {name: plain for name, plain in found.items() if plain not in (None, [], {})}
 

@@ -1,7 +1,7 @@
-"""Names in logs and telemetry: hashes by default, so that nobody reads who watches what.
+"""Names in logs and telemetry: keyed hashes by default, so that names stay private.
 
-The hash is keyed. Relays with one key give one track the same hash; without a configured key each
-start has its own, and hashes of different days cannot be joined.
+Relays with the same key give a track the same hash. Without a configured key each start makes its
+own, and hashes of different starts cannot be joined.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Names"]
 
 
 class Names:
-    """Shows names as configured."""
+    """Formats names for logs and telemetry as configured."""
 
     __slots__ = ("_hasher", "plain")
 
@@ -36,15 +36,15 @@ class Names:
         """Whether logs show names as they are; telemetry never does."""
 
     def hashed(self, name: FullTrackName | Namespace) -> str:
-        """16 hex digits, as telemetry writes them."""
+        """Return 16 hex digits, as telemetry writes them."""
         if isinstance(name, FullTrackName):
             return f"{self._hasher.full_name(name.namespace.fields, name.name):016x}"
         return self._hasher.end_check(name.fields, b"").hex()[:16]
 
     def hashed_text(self, text: str) -> str:
-        """The same of an id that a player chose, such as that of its content."""
+        """Return the hash of an id that a player chose, such as that of its content."""
         return hashed_id(self._hasher, text)
 
     def logged(self, name: FullTrackName | Namespace) -> str:
-        """What a log line holds."""
+        """Return the name for a log line: hashed, or plain if that is configured."""
         return str(name) if self.plain else self.hashed(name)

@@ -1,6 +1,6 @@
-"""What happens in the network, in logs, telemetry and metrics: one table, as for clients.
+"""How each event of the network is logged, counted and recorded.
 
-Sessions with peers are ``p<number>`` in telemetry, so that they are not taken for clients'.
+Sessions with peers are ``p<number>`` in telemetry, so that they differ from those of clients.
 """
 
 from __future__ import annotations
@@ -20,13 +20,42 @@ from laps_relay.telemetry.network_records import (
     peer_session,
     record_of,
 )
-from laps_relay.telemetry.refusals import Refusals, advice
 from laps_relay.telemetry.rows import Carried, Fields, Row, TableObserver, row
 from laps_relay.telemetry.telemetry import TelemetryWriter
 from laps_sdk.peering import reports
+from laps_wire.peering.errors import CloseCode
 from laps_wire.telemetry import Body, PolicyChange, SessionOpen, safe_text
 
-__all__ = ["NetworkObserver"]
+__all__ = ["NetworkObserver", "Refusals", "advice"]
+
+
+_MOST: Final = 256
+"""Contacts that are remembered; redirects of peers can add new ones."""
+
+_ADVICE: Final = {
+    CloseCode.NOT_AUTHORIZED: "compare network.key_file of both relays, or their certificates",
+    CloseCode.HASH_MISMATCH: "give both relays the same network.key_file",
+    CloseCode.NODE_ID_CONFLICT: "give one of the two relays another network.node_id",
+    CloseCode.STALE_EPOCH: (
+        "stop one of the two relays that have this key and node id; or, if there is only one,"
+        " its clock went back and its state directory was lost: set the clock"
+    ),
+    CloseCode.MODE_REFUSED: "compare network.type of both relays",
+    CloseCode.POLICY: "ask 'laps-relay policy explain' there",
+}
+
+
+def advice(code: int | None, reason: str) -> str:
+    """Return what an operator can do about a refusal; empty if nothing is known."""
+    if code in _ADVICE:
+        return _ADVICE[CloseCode(code)]
+    if "no protocol in common" in reason:
+        return "name the port for peers of a relay (--peer-port there), not that for clients"
+    if "not known" in reason or "name resolution" in reason:
+        return "see that the host is spelt right, and that this machine resolves it"
+    if code is None:
+        return "see that a relay listens for peers there, and that its packets come through"
+    return ""
 
 
 def _entry(
@@ -233,11 +262,35 @@ _UNREACHED: Final = row(
     },
     lambda m, _e: m.dials.labels("failed").inc(),
 )
-"""For the log a :class:`Dialled` that is news to an operator."""
+"""Logs a failed :class:`Dialled` whose reason is new."""
+
+
+class Refusals:
+    """Why configured relays cannot be reached, by contact.
+
+    They are dialled again and again. The first failure is a warning, and so is each other reason;
+    a line for each attempt would hide everything else.
+    """
+
+    def __init__(self) -> None:
+        self._reasons: dict[str, str] = {}
+
+    def news(self, contact: str, reason: str) -> bool:
+        """Return whether this reason is new for the contact, and remember it."""
+        if self._reasons.get(contact) == reason:
+            return False
+        if len(self._reasons) >= _MOST:
+            self._reasons.clear()
+        self._reasons[contact] = reason
+        return True
+
+    def reached(self, contact: str) -> None:
+        """Note a session with the contact: its next failure is new again."""
+        self._reasons.pop(contact, None)
 
 
 class NetworkObserver(TableObserver[core.NetworkEvent]):
-    """Carries the network core's events to logs, telemetry and metrics."""
+    """Passes events of the network to logs, telemetry and metrics."""
 
     def __init__(
         self,
@@ -252,7 +305,7 @@ class NetworkObserver(TableObserver[core.NetworkEvent]):
         self._policies = 0
 
     def shown(self, event: core.NetworkEvent) -> Row:
-        """As the table says; what fails again and again is said once for each reason."""
+        """Return how an event is logged; a repeated failure is logged at ``debug``."""
         found = super().shown(event)
         match event:
             case reports.PeerAdded():
@@ -266,18 +319,18 @@ class NetworkObserver(TableObserver[core.NetworkEvent]):
         return found
 
     def observe(self, now: float, events: Iterable[core.NetworkEvent], carried: Carried) -> None:
-        """Take what happened in a turn."""
+        """Take the events of a turn."""
         self.settle(now)
         super().observe(now, events, carried)
 
     def settle(self, now: float, *, at_once: bool = False) -> None:
-        """Write what waited until it had settled; to be called now and then, and at the end."""
+        """Write route changes that have settled, or with ``at_once`` all of them."""
         for record in self._routes.take() if at_once else self._routes.settled(now):
             if self._telemetry is not None:
                 self._telemetry.put(record)
 
     def body(self, now: float, event: core.NetworkEvent, carried: Carried) -> Body | None:
-        """What telemetry records: everything that comes, changes, goes or is refused."""
+        """Return the telemetry record of an event, or None."""
         match event:
             case reports.PeerAdded():
                 self.opened(now, event.session)

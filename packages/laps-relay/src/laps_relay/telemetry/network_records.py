@@ -1,7 +1,7 @@
-"""The telemetry record of each thing that happens in the network.
+"""The telemetry records of events of the network.
 
-Ways change many times while a network starts or heals: a record is written when the ways have
-settled, one for each node, however often its way changed.
+Best paths change often while a network starts or heals. So one record for each node is written when
+its path has settled, with the number of changes.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from laps_wire.telemetry import (
 __all__ = ["SETTLE_TIME", "Routes", "hash_text", "node_text", "peer_session", "record_of"]
 
 SETTLE_TIME: Final = 1.0
-"""Seconds for which changes of ways are collected."""
+"""Seconds for which changes of routes are collected."""
 
 
 def peer_session(number: int) -> str:
-    """A peer's session as telemetry names it: not to be taken for a client's."""
+    """Return the name of a peer's session in telemetry, which differs from those of clients."""
     return f"p{number}"
 
 
 def hash_text(key: int) -> str:
-    """A track."""
+    """Return the full-name hash of a track as text."""
     return f"{key:016x}"
 
 
 def node_text(node: NodeId | None) -> str | None:
-    """A node, if it is known."""
+    """Return a node id as text; None if the node is not known."""
     return None if node is None else str(node)
 
 
@@ -60,7 +60,7 @@ def _phrase(text: str) -> str | None:
 
 
 def record_of(event: core.NetworkEvent) -> Body | None:
-    """What telemetry records of an event that needs nothing else to be known."""
+    """Return the record of an event that depends on nothing but the event; None: there is none."""
     match event:
         case (
             reports.PeerTurnedDown()
@@ -197,27 +197,27 @@ def _set_body(event: core.SetChanged | core.SetGone | core.SetRefused) -> Body:
 
 
 class Routes:
-    """Ways that have changed, until they have settled."""
+    """Changes of routes, until they have settled."""
 
     def __init__(self) -> None:
         self._changes: dict[NodeId, tuple[core.RouteChanged, int]] = {}
         self._since = 0.0
 
     def changed(self, now: float, event: core.RouteChanged) -> None:
-        """The way to a node is another one."""
+        """Note that the best path to a node has changed."""
         if not self._changes:
             self._since = now
         _, before = self._changes.pop(event.node, (event, 0))
         self._changes[event.node] = event, before + 1
 
     def settled(self, now: float) -> list[RouteChange]:
-        """The records, if it is time."""
+        """Return the records if :data:`SETTLE_TIME` has passed since the first change."""
         if not self._changes or now - self._since < SETTLE_TIME:
             return []
         return self.take()
 
     def take(self) -> list[RouteChange]:
-        """The records, at once."""
+        """Return the records at once."""
         taken, self._changes = self._changes, {}
         return [
             RouteChange(

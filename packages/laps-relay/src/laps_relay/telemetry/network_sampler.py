@@ -1,4 +1,4 @@
-"""Reads the network's tables every few seconds, for metrics and telemetry."""
+"""Metrics and telemetry from the network's tables, every few seconds."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["NetworkSample", "NetworkSampler"]
 
 
 class NetworkSample(NamedTuple):
-    """What was read at one time."""
+    """The network's tables and counters at one time."""
 
     peers: Sequence[PeerRow]
     unreached: int
-    """Connections of the configuration that are not there."""
+    """Configured contacts without a session."""
     sizes: TableSizes
     counters: PeerPlaneCounters
     collisions: int
-    """Hashes that fitted names that do not: refused, never delivered."""
+    """Names that were refused because another name has the same hash."""
     connections: Mapping[int, ConnectionStats]
 
 
@@ -43,7 +43,7 @@ class NetworkSampler:
         self._collisions = 0
 
     def take(self, sample: NetworkSample, *, telemetry: bool = True) -> None:
-        """Use what was read; telemetry records only if asked for."""
+        """Count a sample; write telemetry records only if ``telemetry`` is set."""
         m = self._metrics
         m.peers.clear()
         kinds = Counter(row.relay_type for row in sample.peers if row.node is not None)

@@ -1,4 +1,4 @@
-"""How one kind of event is shown: level, words, fields, what is counted, and what is recorded.
+"""How one kind of event is logged, counted and recorded.
 
 ::
 
@@ -22,27 +22,27 @@ from laps_wire.telemetry import Body, SessionClose, safe_text
 __all__ = ["MOST_LINES", "MOST_RECORDS", "Carried", "Fields", "Row", "TableObserver", "row"]
 
 MOST_LINES: Final = 20
-"""Lines of one kind in a minute that somebody else can cause: a flood must not fill a disk."""
+"""Log lines of one kind in a minute that one peer or client can cause."""
 MOST_RECORDS: Final = 600
-"""The same of telemetry, which nobody has to read."""
+"""Telemetry records of one kind in a minute that one peer or client can cause."""
 
 _E = TypeVar("_E")
 Fields = Mapping[str, Any]
 Carried: TypeAlias = "Callable[[int], tuple[int, int]]"
-"""A session's bytes in and out."""
+"""Returns the bytes that a session received and sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """How one kind of event is shown."""
+    """How one kind of event is logged and counted."""
 
     level: str
     words: str
     fields: Callable[[Names, Any], Fields]
     count: Callable[[Metrics, Any], None] | None = None
     about: Callable[[Any], Hashable] | None = None
-    """Whose doing it is, if somebody can make it happen as often as he likes: then it is logged
-    so often and no more (:data:`MOST_LINES`). It is counted always."""
+    """Returns who caused the event, if that one can cause it at will. Its log lines are limited by
+    :data:`MOST_LINES`; it is counted always."""
 
 
 def row(
@@ -53,7 +53,7 @@ def row(
     count: Callable[[Metrics, _E], None] | None = None,
     about: Callable[[_E], Hashable] | None = None,
 ) -> Row:
-    """Ties the two functions to the event's own type."""
+    """Return a row whose functions take the event's own type."""
     return Row(
         level,
         words,
@@ -64,7 +64,7 @@ def row(
 
 
 class TableObserver(ABC, Generic[_E]):
-    """Carries events of a core to logs, telemetry and metrics, as a table says."""
+    """Passes events of a core to logs, telemetry and metrics, as a table says."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class TableObserver(ABC, Generic[_E]):
         self._minute = 0
 
     def observe(self, now: float, events: Iterable[_E], carried: Carried) -> None:
-        """Take what happened in a turn."""
+        """Take the events of a turn."""
         for event in events:
             shown = self.shown(event)
             lines = 1 if shown.about is None else self._line(now, shown, shown.about(event))
@@ -101,11 +101,11 @@ class TableObserver(ABC, Generic[_E]):
                 self._telemetry.put(body)
 
     def shown(self, event: _E) -> Row:
-        """How an event is shown."""
+        """Return how an event is logged and counted."""
         return self._table[type(event)]
 
     def _line(self, now: float, shown: Row, doer: Hashable) -> int:
-        """How many lines this one would make in this minute."""
+        """Count one more line of this kind and return how many there are in this minute."""
         minute = int(now // 60)
         if minute != self._minute:
             self._minute = minute
@@ -115,10 +115,10 @@ class TableObserver(ABC, Generic[_E]):
 
     @abstractmethod
     def body(self, now: float, event: _E, carried: Carried) -> Body | None:
-        """What telemetry records of an event."""
+        """Return the telemetry record of an event, or None."""
 
     def opened(self, now: float, session: int) -> None:
-        """Remember when a session began."""
+        """Note when a session began."""
         self._opened[session] = now
 
     def closed(
@@ -133,7 +133,7 @@ class TableObserver(ABC, Generic[_E]):
         reason: str,
         by_peer: bool,
     ) -> SessionClose:
-        """The record of a session's end."""
+        """Return the record of a session's end."""
         began = self._opened.pop(session, now)
         received, sent = carried(session)
         return SessionClose(

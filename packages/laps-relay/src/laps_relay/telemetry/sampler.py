@@ -1,7 +1,7 @@
-"""Reads tables and counters every few seconds, for metrics, telemetry and the live page.
+"""Metrics and telemetry from the Edge's tables and counters, every few seconds.
 
-Counters of a track go with the track. The sampler adds up what each gained since it last looked,
-so totals never fall; what a track did between the last sample and its end is not in them.
+The counters of a track end with the track. The sampler sums up what each track gained since the
+last sample, so totals never fall. They lack what a track did after its last sample.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from laps_relay.server.auth import AuthCounters
 from laps_relay.telemetry.metrics import Metrics
 from laps_relay.telemetry.telemetry import TelemetryCounters, TelemetryWriter
 from laps_sdk.edge.events import SessionRow, TrackRow
@@ -18,11 +17,22 @@ from laps_sdk.forwarding.interfaces import TrackCounters
 from laps_sdk.quic.base import ConnectionStats
 from laps_wire.telemetry import QuicSample
 
-__all__ = ["Sample", "Sampler", "quic_sample"]
+__all__ = ["AuthCounters", "Sample", "Sampler", "quic_sample"]
+
+
+class AuthCounters(NamedTuple):
+    """What the authorizer has decided since the start."""
+
+    allowed: int
+    denied: int
+    signatures: int
+    """Signatures that were checked; those of cached tokens are not checked again."""
+    cached: int
+    """Tokens in the cache now."""
 
 
 class Sample(NamedTuple):
-    """What was read at one time."""
+    """The Edge's tables and counters at one time."""
 
     now: float
     sessions: Sequence[SessionRow]
@@ -53,11 +63,11 @@ class Sampler:
         self._told = _NO_TELEMETRY
 
     def sample(self, *, telemetry: bool = True) -> Sample:
-        """Read everything once; telemetry records only if asked for."""
+        """Read the tables and count them; write telemetry records only if ``telemetry`` is set."""
         return self.take(self._read(), telemetry=telemetry)
 
     def take(self, sample: Sample, *, telemetry: bool = True) -> Sample:
-        """Use what was read elsewhere."""
+        """Count a sample that was read elsewhere."""
         self._count(sample, _gains(sample.tracks, self._counted))
         self._counted = {row.number: row.counters for row in sample.tracks}
         if telemetry and self._telemetry is not None:
@@ -106,7 +116,7 @@ class Sampler:
 
 
 def quic_sample(session: str, stats: ConnectionStats, peer: str | None = None) -> QuicSample | None:
-    """The record of a connection; None before anything was measured on it."""
+    """Return the record of a connection; None before its round trip was measured."""
     if stats.rtt is None:
         return None
     return QuicSample(
@@ -127,7 +137,7 @@ def quic_sample(session: str, stats: ConnectionStats, peer: str | None = None) -
 def _gains(
     rows: Sequence[TrackRow], before: Mapping[int, TrackCounters]
 ) -> dict[int, TrackCounters]:
-    """What each track did since the last look; tracks that did nothing are left out."""
+    """Return what each track gained since the last sample, without idle tracks."""
     gains: dict[int, TrackCounters] = {}
     for row in rows:
         old = before.get(row.number, _NOTHING)

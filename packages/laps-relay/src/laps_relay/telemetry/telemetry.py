@@ -1,13 +1,12 @@
-"""Telemetry files: records as JSON Lines, closed by size or age, written by a thread of their own.
+"""Telemetry files: records as JSON Lines, closed by size or age, written by a thread.
 
 ::
 
     loop --put, never waits--> queue (bounded) --thread--> .open.jsonl --rename--> relay-...-7.jsonl
 
-Readers only ever see finished files: a file gets its name when it is complete. What does not fit
-the queue, and what the disk refuses, is counted; the relay goes on. What the disk took before it
-was full is kept. An unfinished file is locked, so that another relay that starts in the same
-directory finishes those of the dead only.
+A file gets its name when it is complete, so readers see complete files only. Records that do not
+fit into the queue, or that the disk refuses, are counted as lost. An open file is locked: a relay
+that starts in the same directory completes only the files of dead relays.
 """
 
 from __future__ import annotations
@@ -29,17 +28,17 @@ from laps_wire.telemetry import Body, Event, dump_line
 __all__ = ["TelemetryCounters", "TelemetrySettings", "TelemetryWriter"]
 
 _POLL: Final = 1.0
-"""Seconds after which the thread looks at the age of its file even if nothing comes."""
+"""Seconds between two checks of the file's age while no record comes."""
 _BLOCK: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TelemetrySettings:
-    """Where files go, and when they are closed."""
+    """Where files are written, and when they are closed."""
 
     directory: Path
     relay: str
-    """Node id."""
+    """Node id of the relay."""
     boot: int
     region: str = ""
     file_bytes: int = 64 * 1024 * 1024
@@ -48,20 +47,20 @@ class TelemetrySettings:
 
 
 class TelemetryCounters(NamedTuple):
-    """What became of the records."""
+    """Records and files of a writer."""
 
     written: int
     lost: int
-    """The queue was full."""
+    """Records that did not fit into the queue."""
     failed: int
-    """The disk refused."""
+    """Records that the disk refused."""
     files: int
-    """Finished."""
+    """Files that are complete."""
     last_error: str
 
 
 class TelemetryWriter:
-    """Takes records from the loop and writes them. ``start``, then ``stop``, which flushes."""
+    """Writes records to files in a thread. ``start``, then ``stop``, which flushes."""
 
     def __init__(
         self,
@@ -89,16 +88,16 @@ class TelemetryWriter:
 
     @property
     def counters(self) -> TelemetryCounters:
-        """The figures as they stand."""
+        """The counters of this moment."""
         return TelemetryCounters(self._written, self._lost, self._failed, self._files, self._error)
 
     @property
     def crowded(self) -> bool:
-        """Whether half of the room for records that wait is taken: who can wait should."""
+        """Whether the queue is half full: callers that can wait should."""
         return 2 * self._queue.qsize() > self.settings.queue
 
     def start(self) -> None:
-        """Begin to write; an unusable directory raises ``OSError`` here, not later."""
+        """Open a file and start the thread. Raises ``OSError`` if the directory is not usable."""
         directory = self.settings.directory
         directory.mkdir(parents=True, exist_ok=True)
         self._recover()
@@ -107,7 +106,7 @@ class TelemetryWriter:
         self._thread.start()
 
     def put(self, body: Body, *, tenant: str | None = None, ago: float = 0.0) -> None:
-        """Queue a record of what happened so many seconds ago; never waits."""
+        """Queue a record of something that happened ``ago`` seconds ago; never waits."""
         self._seq += 1
         event = Event.of(
             body,
@@ -124,7 +123,7 @@ class TelemetryWriter:
             self._lost += 1
 
     def stop(self) -> None:
-        """Write what is queued, finish the file, end the thread."""
+        """Write what is queued, complete the file, end the thread."""
         if self._thread is None:
             return
         while self._thread.is_alive():
@@ -181,7 +180,7 @@ class TelemetryWriter:
             self._finish()
 
     def _finish(self) -> None:
-        """Close the file and give it its name; an empty one is removed."""
+        """Close the file and give it its final name; remove it if it is empty."""
         file = self._file
         if file is None:
             return
@@ -194,7 +193,7 @@ class TelemetryWriter:
         self._forget()
 
     def _name(self, path: Path) -> None:
-        """Readers may have it now. Under its lock until then: nobody else finishes it."""
+        """Give a file its final name while it is locked, so that no other relay completes it."""
         if self._pending:
             path.rename(self._final_name())
             self._files += 1
@@ -202,7 +201,7 @@ class TelemetryWriter:
             path.unlink()
 
     def _give_up(self, error: OSError) -> None:
-        """The disk is full or gone: keep what it took, try a new file with the next record."""
+        """Keep what the disk has accepted; the next record opens a new file."""
         self._error = f"{self.settings.directory}: {error.strerror or error}"
         records, size = self._safe
         self._failed += max(1, self._pending - records)
@@ -238,7 +237,7 @@ class TelemetryWriter:
         return self.settings.directory / f".{self._stem()}-{os.getpid()}-{self._opened}.part"
 
     def _final_name(self) -> Path:
-        """A name that is free: a relay that starts twice in a second replaces nothing."""
+        """Return a free name, also if the relay starts twice in a second."""
         number = self._files
         while (path := self.settings.directory / f"{self._stem()}-{number:06d}.jsonl").exists():
             number += 1
@@ -249,7 +248,7 @@ class TelemetryWriter:
         return f"telemetry-{relay}-{self.settings.boot}"
 
     def _recover(self) -> None:
-        """What a relay that died left behind is finished now."""
+        """Complete the files of relays that died."""
         for left in self.settings.directory.glob(".telemetry-*.part"):
             # Another relay that starts now may have finished it first.
             with contextlib.suppress(FileNotFoundError), left.open("r+b") as file:
@@ -264,7 +263,7 @@ class TelemetryWriter:
 
 
 def _locked(path: Path) -> IO[str] | None:
-    """A new file that is ours; None: another relay took it for one that was left behind."""
+    """Return a new, locked file; None if another relay took it for one of a dead relay."""
     file = path.open("w", encoding="utf-8")
     if _lock(file, path):
         return file
@@ -273,7 +272,7 @@ def _locked(path: Path) -> IO[str] | None:
 
 
 def _lock(file: IO[Any], path: Path) -> bool:
-    """Lock a file, if it is free and still the one that has this name."""
+    """Lock a file; return False if another process has it, or its name is another file's."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
@@ -282,7 +281,7 @@ def _lock(file: IO[Any], path: Path) -> bool:
 
 
 def _whole_lines(file: IO[bytes]) -> int:
-    """How many bytes there are up to the last end of a line: a relay may die within one."""
+    """Return the size up to the last end of a line: a relay may die within one."""
     end = file.seek(0, os.SEEK_END)
     while end:
         start = max(0, end - _BLOCK)

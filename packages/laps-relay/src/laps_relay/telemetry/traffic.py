@@ -1,15 +1,14 @@
-"""``hop.stat``: what each track did on each way through the relay, from the planes' own figures.
+"""``hop.stat`` and ``delivery.sample``: traffic of tracks on each path through the relay.
 
 ::
 
     Plane       clients, Stubs     payload               in_peer  None | node of a Stub
     PeerPlane   other relays       bytes on the link     out_peer None | node of a peer
 
-A way to clients is written for every source of a track that brought something, with what it
-brought, even if no client got any of it: so what came in is in one row of each window, to the byte,
-however ways change. Bytes between relays are those of the data streams with their header: the same
-at both ends. What clients got has no mark of where it came from; it is in the row of the source
-that brought most.
+For every source of a track that sent something there is one row to clients, with the bytes that
+came, even if no client got any. So the bytes of each window are exact, however paths change. Bytes
+between relays are those of data streams with their header, the same at both ends. What clients got
+is in the row of the source that sent most, because an object has no mark of its source.
 """
 
 from __future__ import annotations
@@ -22,16 +21,17 @@ from typing import Final, TypeAlias
 from laps_relay.peer_forwarding.forwarding import LOCAL
 from laps_relay.peer_forwarding.traffic import Arrival, Departure
 from laps_relay.telemetry.network_records import hash_text
+from laps_sdk.forwarding.samples import Sample
 from laps_sdk.forwarding.traffic import TrackTraffic
 from laps_wire.names import FullTrackName
-from laps_wire.telemetry import HopStat, MsHistogram
+from laps_wire.telemetry import DeliverySample, HopStat, MsHistogram
 
-__all__ = ["NodeOf", "Way", "Ways"]
+__all__ = ["Hop", "HopRecords", "NodeOf", "delivery"]
 
-Way: TypeAlias = tuple[str, str | None, str | None]
+Hop: TypeAlias = tuple[str, str | None, str | None]
 """Track, node that it came from, node that it went to."""
 NodeOf: TypeAlias = Callable[[int], str | None]
-"""Who is behind a session."""
+"""Returns the node behind a session, or None."""
 
 _MOST: Final = 100_000
 """Tracks whose last source is remembered."""
@@ -44,17 +44,17 @@ class _Track:
     def __init__(self) -> None:
         self.came: dict[str | None, int] = {}
         """Bytes by source."""
-        self.ways: dict[tuple[str | None, str], list[int]] = {}
+        self.hops: dict[tuple[str | None, str], list[int]] = {}
         """Units, bytes and drops by source and peer."""
         self.clients = [0, 0, 0]
         self.groups: tuple[int | None, int | None] = None, None
-        self.guests: list[tuple[str, int, int]] = []
+        self.foreign: list[tuple[str, int, int]] = []
         self.weight: dict[str | None, int] = {}
         """Payload that sources brought for clients."""
         self.network = 0
 
     def main(self, before: str | None) -> str | None:
-        """The source that brought most of what clients got; as before, if nothing came."""
+        """Return the source of most that clients got; the one before, if nothing came."""
         weight = dict(self.weight)
         peers = [source for source in self.came if source not in weight]
         if self.network and peers:
@@ -62,7 +62,7 @@ class _Track:
         return max(weight, key=lambda source: weight[source], default=before)
 
 
-class Ways:
+class HopRecords:
     """Makes the records of a window; remembers where tracks came from."""
 
     def __init__(self) -> None:
@@ -77,12 +77,13 @@ class Ways:
         *,
         text: Callable[[FullTrackName], str],
         peer: NodeOf,
-        guest: NodeOf,
-        waits: Mapping[Way, Sequence[float]] = MappingProxyType({}),
+        foreign: NodeOf,
+        waits: Mapping[Hop, Sequence[float]] = MappingProxyType({}),
     ) -> Iterator[HopStat]:
-        """``peer`` names the node of a peer's session, ``guest`` that of a session of the Edge.
+        """Yield the records of a window.
 
-        ``waits`` are the milliseconds that objects waited, of those that were timed.
+        ``peer`` returns the node of a peer's session, ``foreign`` that of a session of the Edge.
+        ``waits`` are the milliseconds for which timed objects waited.
         """
         found: dict[str, _Track] = {}
         for arrival in came:
@@ -94,17 +95,17 @@ class Ways:
             source, target = peer(gone.source), peer(gone.target)
             if target is not None and (source is not None or gone.source == LOCAL):
                 track = found.setdefault(hash_text(gone.key), _Track())
-                sums = track.ways.setdefault((source, target), [0, 0, 0])
+                sums = track.hops.setdefault((source, target), [0, 0, 0])
                 for index, value in enumerate(gone[3:]):
                     sums[index] += value
         for traffic in tracks:
-            self._clients(found.setdefault(text(traffic.name), _Track()), traffic, guest)
+            self._clients(found.setdefault(text(traffic.name), _Track()), traffic, foreign)
         for name, track in found.items():
             for row in self._records(window_ms, name, track):
                 waited = waits.get((name, row.in_peer, row.out_peer))
                 yield replace(row, queue_ms=MsHistogram.of(waited)) if waited else row
 
-    def _clients(self, track: _Track, traffic: TrackTraffic, guest: NodeOf) -> None:
+    def _clients(self, track: _Track, traffic: TrackTraffic, foreign: NodeOf) -> None:
         for index, value in enumerate((traffic.objects_out, traffic.bytes_out, traffic.dropped)):
             track.clients[index] += value
         track.groups = _fits(traffic.first_group), _fits(traffic.last_group)
@@ -112,7 +113,7 @@ class Ways:
             track.came[None] = track.came.get(None, 0) + traffic.bytes_in
             track.weight[None] = track.came[None]
         for link in traffic.links:
-            node = guest(link.session)
+            node = foreign(link.session)
             if node is None:
                 track.network += link.bytes_in
                 continue
@@ -120,14 +121,14 @@ class Ways:
                 track.came[node] = track.came.get(node, 0) + link.bytes_in
                 track.weight[node] = link.bytes_in
             if link.bytes_out:
-                track.guests.append((node, link.objects_out, link.bytes_out))
+                track.foreign.append((node, link.objects_out, link.bytes_out))
 
     def _records(self, window_ms: int, name: str, track: _Track) -> Iterator[HopStat]:
         main = track.main(self._main.get(name))
         if len(self._main) < _MOST or name in self._main:
             self._main[name] = main
-        for node, objects, size in track.guests:
-            sums = track.ways.setdefault((main, node), [0, 0, 0])
+        for node, objects, size in track.foreign:
+            sums = track.hops.setdefault((main, node), [0, 0, 0])
             sums[0] += objects
             sums[1] += size
 
@@ -150,9 +151,50 @@ class Ways:
         for source in track.came:
             sums = track.clients if source == main else [0, 0, 0]
             yield record(source, None, sums, "cap")
-        for (source, target), sums in track.ways.items():
+        for (source, target), sums in track.hops.items():
             yield record(source, target, sums, "cc")
 
 
 def _fits(group: int | None) -> int | None:
     return None if group is None or group > _LONG_MAX else group
+
+
+def delivery(
+    sample: Sample,
+    one_in: int,
+    zero: float,
+    *,
+    peer: NodeOf,
+    foreign: NodeOf,
+) -> DeliverySample | None:
+    """Return the record of a timed object; ``zero`` is the time of day when its clock was 0.
+
+    None for an object that the other plane records, such as one for the upstream session, and for a
+    peer that is not known any more.
+    """
+    in_peer = out_peer = None
+    if sample.source is not None:
+        in_peer = peer(sample.source)
+        if in_peer is None:
+            return None
+    elif sample.client is not None:
+        in_peer = foreign(sample.client)
+    if sample.target is not None:
+        out_peer = peer(sample.target)
+        if out_peer is None:
+            return None
+    elif sample.viewer is not None:
+        out_peer = foreign(sample.viewer)
+        if out_peer is None:
+            return None
+    return DeliverySample(
+        track=hash_text(sample.key),
+        one_in=one_in,
+        in_us=int((zero + sample.came) * 1e6),
+        out_us=int((zero + sample.sent) * 1e6),
+        size_bytes=sample.size,
+        group_id=sample.group_id if sample.group_id <= _LONG_MAX else None,
+        object_id=sample.object_id if sample.object_id <= _LONG_MAX else None,
+        in_peer=in_peer,
+        out_peer=out_peer,
+    )

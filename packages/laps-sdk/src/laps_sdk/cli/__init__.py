@@ -8,9 +8,9 @@
                         |-- output: data to stdout, the rest to stderr, exit codes
                         '-- laps_sdk.client (token: laps_sdk.tokens)
 
-Each command is a module of its name. ``stdin`` reads standard input for ``pub``,
-``bench_report`` shows the samples of ``bench``. Nothing else imports this package; its door is
-:func:`main`.
+Each command is a function in the module of its name; ``sub`` also holds ``fetch``, ``doctor`` also
+``ping``. ``stdin`` reads standard input for ``pub``, ``bench_report`` prints the samples of
+``bench``. Nothing else imports this package; its door is :func:`main`.
 
 The commands need the extra ``cli`` (typer and rich); ``laps token`` also needs ``tokens`` (cwt).
 This module imports neither, so that :func:`main` can say what is missing.

@@ -1,8 +1,8 @@
-"""``laps bench``: how much a relay carries from here, and how late it arrives.
+"""``laps bench``: measure throughput and delay through a relay.
 
-One publisher and some subscribers, each with its own connection, in this process: the figures hold
-for the relay, the way to it and this client together. For what a relay costs see the project's own
-benchmarks, which have a core for each side.
+One publisher and some subscribers, each with its own connection, run in this process. The figures
+therefore hold for the relay, the path to it and this client together. The project's benchmarks
+measure a relay alone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from laps_wire.names import FullTrackName, Namespace
 __all__ = ["bench"]
 
 PATIENCE = 5.0
-"""Seconds in which the last objects may still arrive."""
+"""Seconds to wait for the last objects."""
 
 
 @dials
@@ -34,33 +34,39 @@ def bench(
     link: Link,
     *,
     subscribers: Annotated[
-        int, typer.Option("--subscribers", "-s", min=1, help="How many, each with a connection.")
+        int,
+        typer.Option(
+            "--subscribers",
+            "-s",
+            min=1,
+            help="Number of subscribers, each with its own connection.",
+        ),
     ] = 2,
     rate: Annotated[
-        float, typer.Option("--rate", "-r", min=0.1, help="Objects a second; see --flood.")
+        float, typer.Option("--rate", "-r", min=0.1, help="Objects per second; see also --flood.")
     ] = 100.0,
     flood: Annotated[
-        bool, typer.Option("--flood", help="As fast as the relay takes them.")
+        bool, typer.Option("--flood", help="Send as fast as the relay accepts objects.")
     ] = False,
-    size: Annotated[int, typer.Option("--size", min=1, help="Bytes of an object.")] = 1200,
-    per_group: Annotated[int, typer.Option("--per-group", min=1, help="Objects in a group.")] = 30,
+    size: Annotated[int, typer.Option("--size", min=1, help="Bytes per object.")] = 1200,
+    per_group: Annotated[int, typer.Option("--per-group", min=1, help="Objects per group.")] = 30,
     seconds: Annotated[
-        float, typer.Option("--for", min=0.1, metavar="SECONDS", help="Write for so long.")
+        float, typer.Option("--for", min=0.1, metavar="SECONDS", help="Send for this long.")
     ] = 5.0,
     datagrams: Annotated[
-        bool, typer.Option("--datagrams", help="Send objects as datagrams: they may be lost.")
+        bool, typer.Option("--datagrams", help="Send objects as datagrams, which may be lost.")
     ] = False,
     png: Annotated[
-        Path | None, typer.Option("--png", help="Draw the delays into this file.")
+        Path | None, typer.Option("--png", help="Draw the distribution of delays into this file.")
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Measure throughput and delay through a relay."""
     if png is not None:
-        need_plotting()  # now, not behind the measurement
+        need_plotting()  # before the measurement
         if not png.resolve().parent.is_dir():
-            raise UsageFault(f"--png {png}: there is no such directory")
+            raise UsageFault(f"--png {png}: no such directory")
     voice = Voice(as_json=as_json, quiet=quiet)
     load = Load(
         size=size, rate=None if flood else rate, per_group=per_group, datagrams=datagrams,
@@ -70,7 +76,7 @@ def bench(
 
 
 class Load:
-    """What is sent."""
+    """The load to send."""
 
     def __init__(
         self,
@@ -89,7 +95,7 @@ class Load:
         self.written = 0
 
     async def run(self, published: PublishedTrack, voice: Voice) -> float:
-        """Write; gives the seconds that it took."""
+        """Send the load; return the seconds that it took."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         while (passed := loop.time() - began) < self.seconds:
@@ -103,7 +109,7 @@ class Load:
             )
             self.written += 1
             if self.written % 64 == 0:
-                await asyncio.sleep(0)  # subscribers live in the same loop
+                await asyncio.sleep(0)  # let the subscribers run
                 voice.status(f"{self.written} objects written, {passed:.1f} s")
         return loop.time() - began
 
@@ -135,7 +141,7 @@ async def _bench(link: Link, voice: Voice, load: Load, subscribers: int, png: Pa
                 task.cancel()
             ended = await asyncio.gather(*receivers, return_exceptions=True)
     for fault in ended:
-        if isinstance(fault, LapsError):  # a subscription that broke: the figures mean nothing
+        if isinstance(fault, LapsError):  # without all subscriptions the figures mean nothing
             raise fault
     summary = Summary.of(samples, written=load.written, seconds=took, size=len(load.payload))
     if voice.as_json:
@@ -147,11 +153,11 @@ async def _bench(link: Link, voice: Voice, load: Load, subscribers: int, png: Pa
             voice.line(line)
     if png is not None:
         draw(summary, png)
-        voice.remark(f"drawn into {png}")
+        voice.remark(f"wrote {png}")
 
 
 async def _settle(load: Load, samples: list[Sample], receivers: list[asyncio.Task[None]]) -> None:
-    """Give what is under way a moment."""
+    """Wait for objects in flight, for ``PATIENCE`` seconds at most."""
     until = time.monotonic() + PATIENCE
     while any(sample.objects < load.written for sample in samples):
         if time.monotonic() > until or any(task.done() for task in receivers):

@@ -1,4 +1,4 @@
-"""What ``laps bench`` makes of its samples: percentiles, a histogram for terminals, a picture."""
+"""The report of ``laps bench``: percentiles, a histogram for terminals, a picture."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from laps_sdk.cli.output import install_extra
 from laps_wire.errors import LapsError
 
 __all__ = ["Sample", "Summary", "buckets", "draw", "histogram", "need_plotting", "percentile"]
@@ -27,7 +28,7 @@ class Sample:
     delays: list[float] = field(default_factory=list)
 
     def note(self, size: int, delay: float | None) -> None:
-        """One more object."""
+        """Count an object."""
         self.objects += 1
         self.bytes += size
         if delay is not None:
@@ -35,14 +36,14 @@ class Sample:
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """Of values in ascending order: the smallest that so many percent do not exceed."""
+    """Return the nearest-rank percentile of values in ascending order."""
     rank = math.ceil(len(ordered) * percent / 100) - 1
     return ordered[min(len(ordered) - 1, max(0, rank))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A run."""
+    """The figures of one run."""
 
     written: int
     seconds: float
@@ -50,13 +51,13 @@ class Summary:
     subscribers: int
     delivered: int
     least: int
-    """Objects at the subscriber that got the fewest."""
+    """Objects at the subscriber that received the fewest."""
     delays: tuple[float, ...]
-    """All of them, in ascending order, in seconds."""
+    """Delays of all objects in seconds, in ascending order."""
 
     @classmethod
     def of(cls, samples: Sequence[Sample], *, written: int, seconds: float, size: int) -> Summary:
-        """Add the subscribers up."""
+        """Sum up the samples of all subscribers."""
         return cls(
             written=written,
             seconds=seconds,
@@ -69,11 +70,11 @@ class Summary:
 
     @property
     def missing(self) -> int:
-        """Objects that somebody did not get."""
+        """Objects that were not delivered, summed over the subscribers."""
         return self.written * self.subscribers - self.delivered
 
     def record(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the figures for JSON."""
         record: dict[str, Any] = {
             "written": self.written,
             "delivered": self.delivered,
@@ -93,7 +94,7 @@ class Summary:
         return record
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """Yield the figures as lines of text."""
         rate = self.written / self.seconds
         carried = self.delivered * self.size * 8 / self.seconds / 1e6
         yield (
@@ -110,7 +111,7 @@ class Summary:
 
 
 def buckets(delays: Sequence[float]) -> list[tuple[float, float, int]]:
-    """Lower bound, upper bound and count, in steps of the square root of two."""
+    """Return lower bound, upper bound and count of each bucket; steps of the square root of 2."""
     if not delays:
         return []
     low = max(delays[0], 1e-6)
@@ -126,7 +127,7 @@ def buckets(delays: Sequence[float]) -> list[tuple[float, float, int]]:
 
 
 def histogram(delays: Sequence[float]) -> Iterator[str]:
-    """Bars for a terminal."""
+    """Yield one bar per bucket for a terminal."""
     found = buckets(delays)
     most = max((count for _, _, count in found), default=0)
     for low, high, count in found:
@@ -135,13 +136,13 @@ def histogram(delays: Sequence[float]) -> Iterator[str]:
 
 
 def need_plotting() -> None:
-    """Say what to install if pictures cannot be drawn."""
+    """Raise ``LapsError`` if matplotlib is not installed."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise LapsError("--png needs matplotlib: pip install 'laps-sdk[plot]'")
+        raise LapsError(f"--png needs matplotlib: {install_extra('plot')}")
 
 
 def draw(summary: Summary, path: Path) -> None:
-    """The distribution of delays as a picture."""
+    """Draw the distribution of delays into a PNG file."""
     # Optional, and slow to load.
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415

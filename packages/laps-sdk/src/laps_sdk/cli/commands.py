@@ -1,4 +1,4 @@
-"""The application that holds every command of ``laps``."""
+"""The Typer application with every command of ``laps``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from typing import Annotated
 import typer
 
 from laps_sdk.cli.bench import bench
-from laps_sdk.cli.doctor import doctor
-from laps_sdk.cli.fetch import fetch
+from laps_sdk.cli.doctor import doctor, ping
 from laps_sdk.cli.ls import ls
-from laps_sdk.cli.ping import ping
 from laps_sdk.cli.pub import pub
-from laps_sdk.cli.sub import sub
+from laps_sdk.cli.sub import fetch, sub
 from laps_sdk.cli.token import app as token_app
 from laps_sdk.cli.top import top
 
@@ -23,8 +21,8 @@ __all__ = ["app"]
 app = typer.Typer(
     name="laps",
     help="Publish and subscribe to named tracks over QUIC (MoQT).",
-    epilog="Exit codes: 0 done, 1 failed, 2 used wrongly, 3 nothing came in time, 130 Ctrl-C, "
-    "143 SIGTERM.",
+    epilog="Exit codes: 0 success, 1 failure, 2 wrong usage, 3 nothing arrived in time, "
+    "130 Ctrl-C, 143 SIGTERM.",
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
@@ -53,7 +51,7 @@ def common(
     ] = False,
 ) -> None:
     """Publish and subscribe to named tracks over QUIC (MoQT)."""
-    # Libraries log what they then raise: one line about a fault is enough.
+    # Libraries log errors that they raise as well: print each error once.
     root = logging.getLogger()
     if not root.handlers:
         root.addHandler(logging.NullHandler())

@@ -1,33 +1,37 @@
-"""``laps doctor``: what this machine has, whether the relay can be reached, what to do if not."""
+"""``laps ping`` and ``laps doctor``: check a relay, and what this machine needs to reach it."""
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import importlib.metadata
 import importlib.util
 import platform
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from typing import Annotated, Final, NamedTuple
 
 import typer
 
-from laps_sdk.cli.options import AsJson, Link, dials
-from laps_sdk.cli.output import FAILED, Voice, advice_for, run
+from laps_sdk.cli.options import AsJson, Link, Quiet, dials
+from laps_sdk.cli.output import FAILED, Voice, advice_for, install_extra, run
 from laps_sdk.client.dial import state_directory
+from laps_sdk.errors import RequestRefusedError
 from laps_sdk.uri import DEFAULT_PORT, parse_address
 from laps_wire.errors import LapsError
+from laps_wire.names import FullTrackName, Namespace
 
-__all__ = ["doctor"]
+__all__ = ["doctor", "ping"]
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     check: str
     ok: bool | None
-    """None: worth knowing, neither good nor bad."""
+    """None: information only."""
     found: str
     advice: str = ""
 
@@ -36,7 +40,7 @@ _EXTRAS: Final = {"cwt": "tokens", "qh3": "turbo", "uvloop": "uvloop", "matplotl
 """Optional packages, each with the extra of laps-sdk that installs it."""
 
 HERE: Final = f"moqt://127.0.0.1:{DEFAULT_PORT}"
-"""Where a relay of this machine is, if nobody moved it."""
+"""The default address of a relay on this machine."""
 
 
 @functools.partial(dials, url=HERE)
@@ -44,13 +48,13 @@ def doctor(
     link: Link,
     *,
     offline: Annotated[
-        bool, typer.Option("--offline", help="Look only at this machine, dial nobody.")
+        bool, typer.Option("--offline", help="Check only this machine; connect to nothing.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Look for what could keep LAPS from working here."""
+    """Check this machine and the connection to a relay, and say what to fix."""
     voice = Voice(as_json=as_json)
-    link.session()  # what is wrong with the options is no finding
+    link.session()  # raises for bad options
     findings = list(_machine())
 
     async def work() -> None:
@@ -79,19 +83,22 @@ def _machine() -> Iterator[Finding]:
         try:
             yield Finding(package, True, importlib.metadata.version(package))
         except importlib.metadata.PackageNotFoundError:
-            advice = f"pip install {package}"
+            source = f"-e packages/{package}" if package.startswith("laps-") else package
+            advice = f"pip install {source}"
             yield Finding(package, False, "not installed", advice)
     for package, extra in _EXTRAS.items():
         there = importlib.util.find_spec(package) is not None
-        advice = "" if there else f"optional: pip install 'laps-sdk[{extra}]'"
-        yield Finding(package, True if there else None, "installed" if there else "none", advice)
+        advice = "" if there else f"optional: {install_extra(extra)}"
+        yield Finding(
+            package, True if there else None, "installed" if there else "not installed", advice
+        )
     certificate = state_directory() / "dev-cert.pem"
     known = certificate.is_file()
     yield Finding(
         "development certificate",
         None,
         str(certificate) if known else "none",
-        "" if known else "laps-relay serve makes one; loopback relays are trusted by it",
+        "" if known else "`laps-relay serve` makes one, and clients on this machine trust it",
     )
 
 
@@ -100,7 +107,7 @@ def _name(link: Link) -> Finding:
     try:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_DGRAM)
     except OSError as error:
-        return Finding("name", False, f"{address.host}: {error}", "is the host spelled right?")
+        return Finding("name", False, f"{address.host}: {error}", "is the host name spelled right?")
     hosts = sorted({str(entry[4][0]) for entry in found})
     return Finding("name", True, f"{address.host} is {', '.join(hosts)}")
 
@@ -110,7 +117,72 @@ async def _dial(link: Link) -> Finding:
         async with link.session() as session:
             rtt = session.rtt
             shown = "" if rtt is None else f", round trip {rtt * 1000:.1f} ms"
-            name = session.relay or "a relay that does not say its name"
+            name = session.relay or "unnamed relay"
             return Finding("relay", True, f"{link.url}: {name}, {session.draft}{shown}")
     except LapsError as error:
         return Finding("relay", False, str(error), advice_for(error))
+
+
+_NOBODY = FullTrackName(Namespace((b"laps-ping",)), b"nobody")
+"""A track that nobody publishes; the relay answers a request for its status."""
+
+
+@dials
+def ping(
+    link: Link,
+    *,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="Number of requests.")] = 4,
+    interval: Annotated[
+        float,
+        typer.Option(
+            "--interval", "-i", min=0.0, metavar="SECONDS", help="Pause between two requests."
+        ),
+    ] = 0.2,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Connect to a relay and measure how long it takes to answer requests."""
+    voice = Voice(as_json=as_json, quiet=quiet)
+
+    async def work() -> None:
+        began = time.perf_counter()
+        async with link.session() as session:
+            connected = time.perf_counter() - began
+            if voice.as_json:
+                voice.record(
+                    {
+                        "connected_ms": round(connected * 1000, 3),
+                        "draft": session.draft,
+                        "relay": session.relay,
+                    }
+                )
+            else:
+                voice.line(
+                    f"connected in {connected * 1000:.1f} ms: {session.draft}, "
+                    f"{session.relay or 'unnamed relay'}"
+                )
+            for number in range(count):
+                if number:
+                    await asyncio.sleep(interval)
+                began = time.perf_counter()
+                try:
+                    await session.track_status(_NOBODY)
+                    answer = "OK"
+                except RequestRefusedError as refusal:
+                    answer = refusal.code_name
+                took = time.perf_counter() - began
+                rtt = session.rtt
+                if voice.as_json:
+                    voice.record(
+                        {
+                            "request": number,
+                            "answer_ms": round(took * 1000, 3),
+                            "answer": answer,
+                            "srtt_ms": None if rtt is None else round(rtt * 1000, 3),
+                        }
+                    )
+                else:
+                    shown = "" if rtt is None else f", smoothed round trip {rtt * 1000:.2f} ms"
+                    voice.line(f"answer {number}: {took * 1000:.2f} ms ({answer}){shown}")
+
+    run(work())

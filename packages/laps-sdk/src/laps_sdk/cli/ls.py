@@ -1,4 +1,4 @@
-"""``laps ls``: which namespaces and tracks there are."""
+"""``laps ls``: list namespaces and tracks."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def ls(
     link: Link,
     *,
     prefix: Annotated[
-        str, typer.Argument(metavar="PREFIX", help="Only below this namespace.")
+        str, typer.Argument(metavar="PREFIX", help="List only what is below this namespace.")
     ] = "",
     tracks: Annotated[
-        bool, typer.Option("--tracks", "-t", help="Tracks that are published, not namespaces.")
+        bool, typer.Option("--tracks", "-t", help="List published tracks instead of namespaces.")
     ] = False,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on telling what comes and goes.")
+        bool, typer.Option("--follow", "-f", help="Keep running and print additions and removals.")
     ] = False,
     settle: Annotated[
         float,
@@ -34,26 +34,31 @@ def ls(
             "--settle",
             min=0.01,
             metavar="SECONDS",
-            help="The list is complete when nothing new came for so long.",
+            help="Stop when nothing new has arrived for this long.",
         ),
     ] = 0.5,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """List namespaces, or tracks, that the relay knows."""  # fmt: skip
+    """List announced namespaces, or with --tracks published tracks."""  # fmt: skip
     voice = Voice(as_json=as_json, quiet=quiet)
     below = namespace_of(prefix)
 
     async def work() -> None:
-        async with link.session() as session:
+        async with link.connected(voice) as session:
             news = session.tracks(below) if tracks else session.namespaces(below)
             async with news:
-                await _tell(news, voice, None if follow else settle)
+                count = await _print(news, voice, None if follow else settle)
+        if not count:
+            where = f" below {prefix}" if prefix else ""
+            hint = "" if tracks else "; --tracks lists published tracks"
+            voice.remark(f"no {'tracks' if tracks else 'namespaces'}{where}{hint}")
 
     run(work())
 
 
-async def _tell(news: Namespaces | Tracks, voice: Voice, settle: float | None) -> None:
+async def _print(news: Namespaces | Tracks, voice: Voice, settle: float | None) -> int:
+    """Print events until nothing arrives for ``settle`` seconds; return their number."""
     count = 0
     while True:
         limit = asyncio.timeout(settle)
@@ -78,5 +83,4 @@ async def _tell(news: Namespaces | Tracks, voice: Voice, settle: float | None) -
             voice.line(f"{'-' if gone else '+'} {event.path}")
         elif isinstance(event, NamespaceAdded | TrackAdded):
             voice.line(event.path)
-    if not count:
-        voice.remark("nothing there")
+    return count

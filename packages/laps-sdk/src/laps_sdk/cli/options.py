@@ -1,29 +1,32 @@
-"""What the commands share: where the relay is, how to trust it, how to talk to people and programs.
+"""Options that the commands share: the relay's address, trust, the token, output.
 
-Every option of a connection has a twin in the environment, ``LAPS_...``. Secrets come from files or
-from the environment, never as a bare flag: flags are seen by everybody who can list processes.
+Every option of a connection can also be set in the environment (``LAPS_...``). Secrets come from
+files or from the environment, never from an option: everybody who can list processes sees options.
 """
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import os
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
-from laps_sdk.cli.output import UsageFault, one_line
+from laps_sdk.cli.output import UsageFault, Voice, one_line
 from laps_sdk.client.core.names import to_namespace, track_path
 from laps_sdk.client.core.subscribe_options import LocationLike
 from laps_sdk.client.session import Session, connect
 from laps_sdk.errors import RequestError
 from laps_sdk.quic.endpoint import Backend
 from laps_sdk.quic.moqt import DRAFTS
+from laps_sdk.tokens.envelope import from_text
+from laps_sdk.tokens.errors import TokenError
 from laps_sdk.uri import parse_address
 from laps_wire.errors import EncodeError
 from laps_wire.names import FullTrackName, Namespace
@@ -51,24 +54,28 @@ _CONNECTION = "Connection"
 Url = Annotated[
     str,
     typer.Argument(
-        metavar="URL", help="moqt://host:port for QUIC, https://host:port/path for WebTransport."
+        metavar="URL",
+        help="Relay address: moqt://host:port for QUIC, https://host:port/path for WebTransport.",
     ),
 ]
 NamespaceText = Annotated[
     str,
     typer.Argument(
         metavar="NAMESPACE",
-        help="The namespace, its fields divided by '/'; %2f stands for a '/' in a field.",
+        help="Namespace: '/' separates its fields, %2f stands for a '/' inside a field.",
     ),
 ]
 Name = Annotated[
     str,
-    typer.Argument(metavar="NAME", help="The track's name; % and two hex digits stand for a byte."),
+    typer.Argument(metavar="NAME", help="Track name: '%' and two hex digits stand for a byte."),
 ]
 CaFile = Annotated[
     Path | None,
     typer.Option(
-        "--ca-file", envvar="LAPS_CA_FILE", help="Trust this authority.", rich_help_panel=_TRUST
+        "--ca-file",
+        envvar="LAPS_CA_FILE",
+        help="Trust certificates that the authority in this PEM file signed.",
+        rich_help_panel=_TRUST,
     ),
 ]
 Pin = Annotated[
@@ -76,7 +83,7 @@ Pin = Annotated[
     typer.Option(
         "--pin",
         envvar="LAPS_PIN",
-        help="Trust the certificate with this SHA-256, as the relay prints it.",
+        help="Trust the certificate with this SHA-256, which the relay prints at its start.",
         rich_help_panel=_TRUST,
     ),
 ]
@@ -85,7 +92,7 @@ Insecure = Annotated[
     typer.Option(
         "--insecure",
         envvar="LAPS_INSECURE",
-        help="Take any certificate. For tests only.",
+        help="Accept any certificate. For tests only.",
         rich_help_panel=_TRUST,
     ),
 ]
@@ -94,7 +101,7 @@ TokenFile = Annotated[
     typer.Option(
         "--token-file",
         envvar="LAPS_TOKEN_FILE",
-        help="A file with the token that authorizes us (LAPS_TOKEN has the token itself).",
+        help="File with the authorization token. LAPS_TOKEN can hold the token itself.",
         rich_help_panel=_TRUST,
     ),
 ]
@@ -103,7 +110,7 @@ TransportName = Annotated[
     typer.Option(
         "--transport",
         envvar="LAPS_TRANSPORT",
-        help="aioquic, aioquic-stock or qh3.",
+        help="QUIC library: aioquic, aioquic-stock or qh3.",
         rich_help_panel=_CONNECTION,
     ),
 ]
@@ -112,7 +119,7 @@ DraftName = Annotated[
     typer.Option(
         "--draft",
         envvar="LAPS_DRAFT",
-        help="Offer only this draft: 16 or 18.",
+        help="Offer only this MoQT draft: 16 or 18.",
         rich_help_panel=_CONNECTION,
     ),
 ]
@@ -122,27 +129,29 @@ Timeout = Annotated[
         "--timeout",
         envvar="LAPS_TIMEOUT",
         min=0.01,
-        help="Seconds for a connection, and for each answer.",
+        help="Seconds to wait for the connection and for each answer.",
         rich_help_panel=_CONNECTION,
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks on stderr.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line on stdout.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print no progress and no remarks on stderr.")
+]
 Lines = Annotated[
     bool | None,
     typer.Option(
         "--lines/--raw",
         "-l/-r",
-        help="A newline behind every object, or the bytes alone; a terminal gets lines.",
+        help="Add a newline after every object, or not. Default: only on a terminal.",
         show_default=False,
     ),
 ]
 Count = Annotated[
-    int | None, typer.Option("--count", "-n", min=1, help="End after so many objects.")
+    int | None, typer.Option("--count", "-n", min=1, help="Stop after this many objects.")
 ]
 Limit = Annotated[
     float | None,
-    typer.Option("--for", min=0.01, metavar="SECONDS", help="End after so many seconds."),
+    typer.Option("--for", min=0.01, metavar="SECONDS", help="Stop after this many seconds."),
 ]
 Wait = Annotated[
     float | None,
@@ -151,7 +160,7 @@ Wait = Annotated[
         "-W",
         min=0.01,
         metavar="SECONDS",
-        help="Give up (exit code 3) if nothing arrives for so long.",
+        help="Give up with exit code 3 if nothing arrives for this long.",
     ),
 ]
 
@@ -171,17 +180,20 @@ _DIALLING: Final[dict[str, tuple[object, object]]] = {
     "draft": (DraftName, None),
     "timeout": (Timeout, 10.0),
 }
-"""The options of every command that dials, with their defaults."""
+"""The options of every command that connects to a relay, with their defaults."""
+
+WATCH_EVERY: Final = 0.25
+"""Seconds between two looks at the state of a connection."""
 
 _MOST: Final = (1 << 62) - 1
-"""The largest group or object that both drafts can name."""
+"""The largest group or object number in both drafts."""
 
 
 def dials(command: Callable[..., None], *, url: str | None = None) -> Callable[..., None]:
     """Give a command the argument URL and the options of a connection.
 
-    The command takes them together as its first parameter, ``link``; its other parameters are its
-    own. Typer reads the signature that is put together here. ``url`` is for when none is given.
+    The command receives them as its first parameter, ``link``. Typer reads the signature that is
+    composed here. ``url`` is the default of URL; without it the argument is required.
     """
     own = inspect.signature(command, eval_str=True).parameters
     only = inspect.Parameter.KEYWORD_ONLY
@@ -210,7 +222,7 @@ def dials(command: Callable[..., None], *, url: str | None = None) -> Callable[.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """How to reach a relay, as the command line said it."""
+    """The address of a relay and the options of the connection to it."""
 
     url: str
     ca_file: Path | None = None
@@ -223,12 +235,12 @@ class Link:
     reconnect: bool = True
 
     def session(self) -> Session:
-        """A session to be entered; what is wrong with the options is said here, before dialling."""
+        """Return a session that is not connected yet; raises ``UsageFault`` for a bad option."""
         address = parse_address(self.url)
         if self.ca_file is not None and not self.ca_file.is_file():
-            raise UsageFault(f"--ca-file {self.ca_file}: there is no such file")
+            raise UsageFault(f"--ca-file {self.ca_file}: no such file")
         if self.insecure and (self.ca_file is not None or self.pin is not None):
-            raise UsageFault("--insecure takes any certificate: leave --ca-file and --pin out")
+            raise UsageFault("--insecure accepts any certificate: omit --ca-file and --pin")
         try:
             return connect(
                 address,
@@ -242,12 +254,22 @@ class Link:
                 timeout=self.timeout,
             )
         except EncodeError as error:
-            raise UsageFault(f"--{error}") from None  # it begins with the option's name
+            raise UsageFault(f"--{error}") from None  # the text begins with the option's name
+
+    @asynccontextmanager
+    async def connected(self, voice: Voice) -> AsyncIterator[Session]:
+        """Connect for the block; a lost and a restored connection are remarked on stderr."""
+        async with self.session() as session:
+            watch = asyncio.create_task(_remark_losses(session, self.url, voice))
+            try:
+                yield session
+            finally:
+                watch.cancel()
 
     def _backend(self) -> Backend:
         found = _BACKENDS.get(self.transport)
         if found is None:
-            raise UsageFault(f"--transport {self.transport}: one of {', '.join(_BACKENDS)}")
+            raise UsageFault(f"--transport {self.transport}: must be one of {', '.join(_BACKENDS)}")
         return found
 
     def _drafts(self) -> tuple[str, ...]:
@@ -256,7 +278,7 @@ class Link:
         wanted = self.draft if self.draft.startswith("moqt-") else f"moqt-{self.draft}"
         if wanted not in DRAFTS:
             spoken = ", ".join(alpn.removeprefix("moqt-") for alpn in DRAFTS)
-            raise UsageFault(f"--draft {self.draft}: one of {spoken}")
+            raise UsageFault(f"--draft {self.draft}: must be one of {spoken}")
         return (wanted,)
 
     def _token(self) -> str | None:
@@ -269,17 +291,32 @@ class Link:
             except OSError as error:
                 raise UsageFault(f"{where}: {error.strerror}") from None
             if not token:
-                raise UsageFault(f"{where}: there is nothing in it")
-        if not (token.isascii() and token.isprintable()):
-            raise UsageFault(f"{where}: not a token; 'laps token mint' makes one")
-        return token or None
+                raise UsageFault(f"{where}: the file is empty")
+        if not token:
+            return None
+        try:
+            from_text(token)
+        except TokenError as error:
+            raise UsageFault(f"{where}: {error}; 'laps token mint' makes a token") from None
+        return token
+
+
+async def _remark_losses(session: Session, url: str, voice: Voice) -> None:
+    connected = True
+    while True:
+        await asyncio.sleep(WATCH_EVERY)
+        if session.connected != connected:
+            connected = session.connected
+            voice.remark(
+                f"{url}: {'connected again' if connected else 'connection lost; retrying'}"
+            )
 
 
 def track_of(namespace: str, name: str) -> FullTrackName:
-    """The track, or exit code 2 with what is wrong, before anybody is dialled.
+    """Return the track; raises ``UsageFault`` for a bad name.
 
-    A name is read as a field of a namespace is, so that what ``laps ls`` prints can be typed; only
-    the slash needs no escape in it.
+    A name is read like one field of a namespace, so that the output of ``laps ls`` can be typed.
+    Only the slash needs no escape in it.
     """
     try:
         parsed = to_namespace(_utf8("NAME", name).replace("/", "%2f")).fields
@@ -289,12 +326,12 @@ def track_of(namespace: str, name: str) -> FullTrackName:
 
 
 def namespace_of(text: str) -> Namespace:
-    """The namespace, or exit code 2."""
+    """Return the namespace; raises ``UsageFault`` or ``TextFormError`` for a bad one."""
     return to_namespace(_utf8("NAMESPACE", text))
 
 
 def _utf8(what: str, text: str) -> str:
-    """What the shell handed over, if it is text."""
+    """Return an argument of the shell if it is UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -305,19 +342,21 @@ def _utf8(what: str, text: str) -> str:
 
 
 def location_of(option: str, text: str, *, words: str = "") -> LocationLike:
-    """A group, or a group and an object; ``words`` is what else the option takes."""
+    """Read a group, or a group and an object; ``words`` names the option's other values."""
     numbers = text.split(".")
     if len(numbers) > 2 or not all(n.isascii() and n.isdigit() for n in numbers):
-        raise UsageFault(f"{option} {text}: {words}a group such as 7, or group and object: 7.0")
+        raise UsageFault(
+            f"{option} {text}: must be {words}a group (7), or a group and an object (7.0)"
+        )
     values = [int(n[:20]) for n in numbers]
     if max(values) > _MOST:
-        raise UsageFault(f"{option} {text}: above 2**62 - 1, the largest that there can be")
+        raise UsageFault(f"{option} {text}: must be at most 2**62 - 1")
     return values[0] if len(values) == 1 else (values[0], values[1])
 
 
 @contextmanager
 def as_typed(track: FullTrackName) -> Generator[None]:
-    """Errors name the track as it was typed, not in the text form of the draft."""
+    """Let errors name the track as it was typed, not in the text form of the draft."""
     try:
         yield
     except RequestError as error:

@@ -1,9 +1,9 @@
-"""How the commands speak: data on stdout, everything else on stderr, faults in one line.
+"""Output of the commands: data on stdout, everything else on stderr, errors in one line.
 
 ::
 
-    exit code   0 done    1 failed    2 used wrongly    3 nothing came in time
-                130 ended by Ctrl-C   143 ended by SIGTERM
+    exit code   0 success    1 failure    2 wrong usage    3 nothing arrived in time
+                130 ended by Ctrl-C       143 ended by SIGTERM
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ __all__ = [
     "UsageFault",
     "Voice",
     "advice_for",
+    "counted",
+    "install_extra",
     "one_line",
     "printable",
     "run",
@@ -41,64 +43,69 @@ USAGE: Final = 2
 TIMEOUT: Final = 3
 
 STATUS_EVERY: Final = 0.1
-"""Seconds between two status lines: terminals are slow, objects are not."""
+"""Seconds between two status lines, because terminals are slow."""
 _CLEAR: Final = "\r\x1b[K"
 
 
 class UsageFault(LapsError):  # noqa: N818 - not an error of the program
-    """The command line cannot be meant so."""
+    """The command line is wrong."""
 
 
 class NothingCameError(LapsError):
-    """Nothing arrived for as long as ``--wait`` allows."""
+    """Nothing arrived within the time that ``--wait`` allows."""
 
 
 def printable(text: str) -> str:
-    """Words of strangers for a terminal: one line, and nothing in it that moves the cursor."""
+    """Return text from elsewhere for a terminal: one line, without control characters."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number and its noun: ``1 object``, ``1,200 objects``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 class Voice:
-    """Where a command's words go."""
+    """Writes the output of one command."""
 
     def __init__(self, *, as_json: bool = False, quiet: bool = False) -> None:
         self.as_json = as_json
         self.quiet = quiet
         self.progress = not quiet and not as_json and sys.stderr.isatty()
-        """Whether a person looks on."""
+        """Whether to draw a status line."""
         self._status_at: float | None = None
 
     def record(self, record: Mapping[str, Any]) -> None:
-        """One line of JSON, which is UTF-8 whatever the terminal thinks (RFC 8259, 8.1)."""
+        """Write one line of JSON, always in UTF-8 (RFC 8259, 8.1)."""
         self.data(json.dumps(record, ensure_ascii=False).encode(), newline=True)
 
     def line(self, text: str) -> None:
-        """One line of text that is the answer; what strangers wrote in it is made printable."""
+        """Write one line of text to stdout, made printable."""
         encoding = sys.stdout.encoding or "utf-8"
         self.data(printable(text).encode(encoding, errors="backslashreplace"), newline=True)
 
     def data(self, payload: bytes, *, newline: bool = False) -> None:
-        """Bytes as they came."""
+        """Write bytes to stdout unchanged."""
         if self.progress and sys.stdout.isatty():
             self.end_status()
-            self.progress = False  # a status line would wipe what stands before it
+            self.progress = False  # a status line would overwrite the data
         sys.stdout.buffer.write(payload + b"\n" if newline else payload)
         sys.stdout.buffer.flush()
 
     def lines(self, wanted: bool | None) -> bool:
-        """Whether objects become lines: as somebody said, or because somebody reads them."""
+        """Whether objects become lines: as the option says, else only on a terminal."""
         return sys.stdout.isatty() if wanted is None else wanted
 
     def remark(self, text: str) -> None:
-        """Something for people, beside the data."""
+        """Write a remark to stderr, unless ``--quiet``."""
         if not self.quiet:
             self.end_status()
             typer.echo(printable(text), err=True)
 
     def status(self, text: str) -> None:
-        """A line that the next one overwrites; only on a terminal, and not too often."""
+        """Draw the status line over the previous one; only on a terminal, at a limited rate."""
         if not self.progress:
             return
         now = time.monotonic()
@@ -108,7 +115,7 @@ class Voice:
             sys.stderr.flush()
 
     def end_status(self) -> None:
-        """Wipe the status line, if there is one."""
+        """Clear the status line, if there is one."""
         if self._status_at is not None:
             self._status_at = None
             sys.stderr.write(_CLEAR)
@@ -116,17 +123,27 @@ class Voice:
 
 
 def advice_for(error: LapsError) -> str:
-    """What may help when no connection comes about; "" if we do not know."""
+    """Return advice for a failed connection; "" for any other error."""
     if not isinstance(error, ConnectError):
         return ""
-    if "certificate" in str(error):
+    text = str(error)
+    if "certificate" in text:
         return "give --ca-file, or --pin with the SHA-256 that the relay prints"
-    return "does the relay run, and is UDP allowed on the way? `laps-relay serve` starts one"
+    if "ALPN" in text:
+        return "is this the port for clients? `laps-relay serve` prints it behind 'relay'"
+    if "host has no address" in text:
+        return "is the host name spelled right?"
+    return "is the relay running, and does the network allow UDP? `laps-relay serve` starts a relay"
+
+
+def install_extra(extra: str) -> str:
+    """Return the command that adds an extra of ``laps-sdk`` in a clone of the repository."""
+    return f'pip install -e "packages/laps-sdk[{extra}]"'
 
 
 @contextlib.contextmanager
 def one_line(command: str) -> Generator[None]:
-    """What people can mend gets a line, not a traceback."""
+    """Turn expected errors into one line on stderr and an exit code."""
     try:
         yield
     except (UsageFault, TextFormError) as error:
@@ -136,8 +153,8 @@ def one_line(command: str) -> Generator[None]:
     except TimeoutError as error:
         raise _exit(TIMEOUT, command, str(error) or "no answer in time") from None
     except BrokenPipeError:
-        # Whoever read us has enough: that is how pipes end. Nothing more can be written, and what
-        # is buffered must not raise the same again when the interpreter ends.
+        # The reader closed the pipe, which is no error. Buffered output must not raise the same
+        # again when the interpreter exits.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
@@ -156,7 +173,7 @@ def _exit(code: int, command: str, words: str) -> typer.Exit:
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
-    """Run a command's work to its end; SIGTERM ends it as Ctrl-C does, in good order."""
+    """Run a command to its end; SIGTERM closes the session first, like Ctrl-C."""
     try:
         stopped = asyncio.run(_interruptible(work))
     except KeyboardInterrupt:
@@ -166,7 +183,7 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 
 
 async def _interruptible(work: Coroutine[Any, Any, None]) -> bool:
-    """Whether SIGTERM ended it."""
+    """Return whether SIGTERM ended the command."""
     task = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
     stopped = False

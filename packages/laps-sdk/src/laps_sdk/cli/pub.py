@@ -1,4 +1,4 @@
-"""``laps pub``: stdin, files or a message, as objects of a track."""
+"""``laps pub``: publish stdin, files or messages as the objects of a track."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from laps_sdk.cli.options import (
     dials,
     track_of,
 )
-from laps_sdk.cli.output import NothingCameError, UsageFault, Voice, run
+from laps_sdk.cli.output import NothingCameError, UsageFault, Voice, counted, run
 from laps_sdk.cli.stdin import Stdin, chunks, lines
 from laps_sdk.client.core.names import track_path
 from laps_sdk.client.publication import PublishedTrack
@@ -35,19 +35,23 @@ def pub(
     namespace: NamespaceText,
     name: Name,
     message: Annotated[
-        list[str] | None, typer.Option("--message", "-m", help="An object; may be repeated.")
+        list[str] | None,
+        typer.Option("--message", "-m", help="Text of one object; may be repeated."),
     ] = None,
     file: Annotated[
         list[Path] | None,
-        typer.Option("--file", "-f", help="A file as one object; may be repeated."),
+        typer.Option("--file", "-f", help="File to send as one object; may be repeated."),
     ] = None,
     chunk: Annotated[
         int | None,
-        typer.Option("--chunk", min=1, help="Cut stdin into objects of so many bytes, not lines."),
+        typer.Option(
+            "--chunk", min=1, help="Split stdin into objects of this many bytes, not lines."
+        ),
     ] = None,
-    per_group: Annotated[int, typer.Option("--per-group", min=1, help="Objects in a group.")] = 1,
+    per_group: Annotated[int, typer.Option("--per-group", min=1, help="Objects per group.")] = 1,
     rate: Annotated[
-        float | None, typer.Option("--rate", min=0.001, help="At most so many objects a second.")
+        float | None,
+        typer.Option("--rate", min=0.001, help="Send at most this many objects per second."),
     ] = None,
     wait: Annotated[
         float | None,
@@ -55,7 +59,7 @@ def pub(
             "--wait-subscriber",
             min=0.01,
             metavar="SECONDS",
-            help="Wait for a subscriber first; exit code 3 if none comes.",
+            help="Wait for a subscriber first; exit code 3 if none comes in time.",
         ),
     ] = None,
     linger: Annotated[
@@ -64,34 +68,37 @@ def pub(
             "--linger",
             min=0.0,
             metavar="SECONDS",
-            help="Stay so long behind the last object: a track ends with its publisher.",
+            help="Stay connected for this long after the last object; then the track ends.",
         ),
     ] = 0.0,
     announce: Annotated[
         bool,
-        typer.Option("--announce", help="Announce the namespace and publish when somebody asks."),
+        typer.Option(
+            "--announce", help="Announce only the namespace; send when somebody subscribes."
+        ),
     ] = False,
     datagrams: Annotated[
-        bool, typer.Option("--datagrams", help="Send objects as datagrams: they may be lost.")
+        bool, typer.Option("--datagrams", help="Send objects as datagrams, which may be lost.")
     ] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Publish a track: lines of stdin, messages or files, one object each."""  # fmt: skip
+    """Publish a track: each line of stdin, message or file becomes one object."""  # fmt: skip
     track = track_of(namespace, name)
     if message and file:
-        raise UsageFault("--message and --file do not go together")
+        raise UsageFault("use either --message or --file, not both")
     for path in file or ():
         if not path.is_file():
-            raise UsageFault(f"--file {path}: there is no such file")
+            raise UsageFault(f"--file {path}: no such file")
     voice = Voice(as_json=as_json, quiet=quiet)
     source = Source(message or [], file or [], chunk)
     pace = Pace(per_group=per_group, rate=rate, datagrams=datagrams)
 
     async def work() -> None:
-        async with link.session() as session:
+        async with link.connected(voice) as session:
             with as_typed(track):
-                # A relay takes what is pushed at once; who announces is asked when it is wanted.
+                # A relay accepts PUBLISH at once, but subscribes to an announced namespace only
+                # when there is a subscriber.
                 published = await session.publish(track, announce=announce or wait is not None)
                 voice.remark(f"publishing {track_path(track)} ({session.draft})")
                 if wait is not None:
@@ -102,7 +109,7 @@ def pub(
                 finally:
                     voice.end_status()
                 await published.end()
-        voice.remark(f"{pace.sent} objects, {pace.size:,} bytes")
+        voice.remark(f"{counted(pace.sent, 'object')}, {counted(pace.size, 'byte')}")
 
     run(work())
 
@@ -117,19 +124,19 @@ async def _subscriber(published: PublishedTrack, wait: float) -> None:
 
 
 class Source:
-    """Where objects come from."""
+    """The objects to send: messages, files or stdin."""
 
     def __init__(self, messages: list[str], files: list[Path], chunk: int | None) -> None:
         if chunk is not None and (messages or files):
-            raise UsageFault("--chunk is for stdin")
+            raise UsageFault("--chunk splits stdin: use it without --message and --file")
         self._messages = messages
         self._files = files
         self._chunk = chunk
 
     async def objects(self) -> AsyncIterator[bytes]:
-        """One after the other; reading never blocks the connection."""
+        """Yield the payloads; reading never blocks the event loop."""
         for text in self._messages:
-            yield os.fsencode(text)  # the bytes that the shell handed over
+            yield os.fsencode(text)  # the bytes of the shell
         for path in self._files:
             yield await asyncio.to_thread(path.read_bytes)
         if self._messages or self._files:
@@ -141,7 +148,7 @@ class Source:
 
 
 class Pace:
-    """How fast, and in what portions."""
+    """Sends objects at a rate, in groups."""
 
     def __init__(self, *, per_group: int, rate: float | None, datagrams: bool) -> None:
         self._per_group = per_group
@@ -151,7 +158,7 @@ class Pace:
         self.size = 0
 
     async def send(self, track: PublishedTrack, source: Source, voice: Voice) -> None:
-        """Write everything."""
+        """Write every object of the source."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         async for payload in source.objects():
@@ -163,4 +170,4 @@ class Pace:
             self.size += len(payload)
             if voice.as_json:
                 voice.record({"group": written.group, "object": written.object})
-            voice.status(f"{self.sent} objects, {self.size:,} bytes")
+            voice.status(f"{counted(self.sent, 'object')}, {counted(self.size, 'byte')}")

@@ -1,12 +1,12 @@
-"""Standard input for an event loop: pipes, files and terminals alike.
+"""Reads standard input in an event loop: pipes, files and terminals.
 
-A thread reads, because files and some devices cannot be polled. It is one that nobody waits for: a
-command that is told to end must not hang until somebody presses a key.
+A thread reads, because files and some devices cannot be polled. It is a daemon thread, so that a
+command can exit while the thread waits for input.
 
 ::
 
     os.read ---> thread ---> loop ---> lines() or chunks() ---> objects
-            one piece at a time: the next is read when this one is used up
+            one piece at a time; the next is read when this one is consumed
 """
 
 from __future__ import annotations
@@ -16,31 +16,24 @@ import contextlib
 import sys
 import threading
 from collections.abc import AsyncIterable, AsyncIterator
-from typing import Final, Protocol
+from typing import BinaryIO, Final
 
 __all__ = ["Stdin", "chunks", "lines"]
 
 PIECE: Final = 65536
 
 
-class Readable(Protocol):
-    """What is read from: less than a file."""
-
-    def read(self, size: int = -1, /) -> bytes | None:
-        """Up to so many bytes; nothing at the end."""
-
-
 class Stdin:
-    """The bytes of standard input, as they come."""
+    """Iterates over the bytes of standard input."""
 
     def __init__(self) -> None:
         buffer = sys.stdin.buffer
-        # The raw file: a thread that waits in a buffered one holds its lock, and the interpreter
-        # could not end then.
-        self._source: Readable = getattr(buffer, "raw", buffer)
+        # The raw file: a thread that waits in a buffered file holds its lock, and the interpreter
+        # could not exit.
+        self._source: BinaryIO = getattr(buffer, "raw", buffer)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        """Pieces until the end."""
+        """Yield pieces until the end."""
         while piece := await self._piece():
             yield piece
 
@@ -62,7 +55,7 @@ class Stdin:
                 piece = self._source.read(PIECE) or b""
             except OSError as fault:
                 error = fault
-            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            with contextlib.suppress(RuntimeError):  # the loop was closed
                 loop.call_soon_threadsafe(settle, piece, error)
 
         threading.Thread(target=read, name="laps stdin", daemon=True).start()
@@ -70,7 +63,7 @@ class Stdin:
 
 
 async def lines(source: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-    """Lines without their ends; what follows the last newline is a line too."""
+    """Yield lines without their line ends, and the rest behind the last one."""
     rest: list[bytes] = []
     async for piece in source:
         first, *others = piece.split(b"\n")
@@ -84,7 +77,7 @@ async def lines(source: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
 
 
 async def chunks(source: AsyncIterable[bytes], size: int) -> AsyncIterator[bytes]:
-    """Cuts of ``size`` bytes; the last one may be shorter."""
+    """Yield pieces of ``size`` bytes; the last one may be shorter."""
     held = bytearray()
     async for piece in source:
         held += piece

@@ -1,4 +1,4 @@
-"""``laps sub``: what is published from now on, to stdout."""
+"""``laps sub`` and ``laps fetch``: write the objects of a track to stdout, new or past ones."""
 
 from __future__ import annotations
 
@@ -26,23 +26,24 @@ from laps_sdk.cli.options import (
     location_of,
     track_of,
 )
-from laps_sdk.cli.output import NothingCameError, Voice, run
+from laps_sdk.cli.output import NothingCameError, Voice, counted, run
 from laps_sdk.client.core.names import track_path
 from laps_sdk.client.core.objects import Object
-from laps_sdk.client.core.subscribe_options import Start
+from laps_sdk.client.core.subscribe_options import LocationLike, Start
 from laps_sdk.client.fetch import Fetch
 from laps_sdk.client.session import Session
 from laps_sdk.client.subscription import Subscription
 from laps_sdk.errors import RequestRefusedError
+from laps_wire.errors import LapsError
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.names import FullTrackName
 
-__all__ = ["Show", "record_of", "start_of", "sub"]
+__all__ = ["Show", "fetch", "record_of", "start_of", "sub"]
 
 RETRY: Final = 0.25
-"""Seconds until a track that nobody publishes is asked for again."""
+"""Seconds between two requests for a track that nobody publishes."""
 PATIENCE: Final = 1.0
-"""Seconds that the relay may wait for a publisher before it says that there is none."""
+"""Seconds that the relay may wait for a publisher before it answers."""
 _NOT_YET: Final = (RequestErrorCode.DOES_NOT_EXIST, RequestErrorCode.TIMEOUT)
 
 
@@ -53,11 +54,14 @@ def sub(
     namespace: NamespaceText,
     name: Name,
     start: Annotated[
-        str, typer.Option("--start", help="latest, next-group, a group, or GROUP.OBJECT.")
+        str,
+        typer.Option(
+            "--start", help="Where to start: latest, next-group, a group, or GROUP.OBJECT."
+        ),
     ] = "latest",
     join: Annotated[
         int | None,
-        typer.Option("--join", min=0, help="First fetch so many groups before the present one."),
+        typer.Option("--join", min=0, help="First fetch this many groups before the current one."),
     ] = None,
     lines: Lines = None,
     count: Count = None,
@@ -71,7 +75,7 @@ def sub(
 ) -> None:
     """Subscribe to a track and write its objects to stdout.
 
-    A track that nobody publishes yet is waited for.
+    Waits for the track if nobody publishes it yet.
     """
     track = track_of(namespace, name)
     voice = Voice(as_json=as_json, quiet=quiet)
@@ -81,7 +85,7 @@ def sub(
 
 
 def start_of(text: str) -> Start:
-    """What ``--start`` says."""
+    """Read the value of ``--start``."""
     if text in ("latest", "next-group"):
         return text  # type: ignore[return-value]  # one of the two literals
     return location_of("--start", text, words="latest, next-group, ")
@@ -89,7 +93,7 @@ def start_of(text: str) -> Start:
 
 @dataclass(slots=True)
 class Show:
-    """Writes objects out as they come, and counts them."""
+    """Writes objects to stdout and counts them."""
 
     voice: Voice
     track: FullTrackName
@@ -100,7 +104,7 @@ class Show:
     size: int = 0
 
     async def all(self, objects: Subscription | Fetch) -> None:
-        """Until there are no more, or enough."""
+        """Write objects until there are no more, or ``count`` of them."""
         began = time.monotonic()
         while self.count is None or self.received < self.count:
             limit = asyncio.timeout(self.wait)
@@ -111,7 +115,7 @@ class Show:
                 return
             except TimeoutError:
                 if not limit.expired():
-                    raise  # a request of the subscription's own
+                    raise  # the timeout of a request
                 raise NothingCameError(
                     f"{track_path(self.track)}: nothing arrived for {self.wait:g} s"
                 ) from None
@@ -124,11 +128,15 @@ class Show:
             else:
                 self.voice.data(obj.payload, newline=self.lines)
             rate = self.received / max(time.monotonic() - began, 1e-9)
-            self.voice.status(f"{self.received} objects, {self.size:,} bytes, {rate:.0f} objects/s")
+            self.voice.status(f"{self.summary()}, {rate:.0f} objects/s")
+
+    def summary(self) -> str:
+        """Return the totals as text."""
+        return f"{counted(self.received, 'object')}, {counted(self.size, 'byte')}"
 
 
 class SubOptions(NamedTuple):
-    """What and how long to subscribe."""
+    """The options of ``laps sub``."""
 
     start: Start
     join: int | None
@@ -139,8 +147,8 @@ class SubOptions(NamedTuple):
 async def _sub(link: Link, show: Show, options: SubOptions) -> None:
     voice = show.voice
     try:
-        async with link.session() as session:
-            over = asyncio.timeout(options.seconds)  # from here on: dialling has its own limit
+        async with link.connected(voice) as session:
+            over = asyncio.timeout(options.seconds)  # --timeout limits dialling
             try:
                 async with over, AsyncExitStack() as stack:
                     with as_typed(show.track):
@@ -152,13 +160,13 @@ async def _sub(link: Link, show: Show, options: SubOptions) -> None:
                     raise
     finally:
         voice.end_status()
-    voice.remark(f"{show.received} objects, {show.size:,} bytes")
+    voice.remark(show.summary())
 
 
 async def _subscribe(
     session: Session, stack: AsyncExitStack, show: Show, options: SubOptions
 ) -> Subscription:
-    """A subscription that stands; asks again while nobody publishes the track."""
+    """Return an accepted subscription; asks again while nobody publishes the track."""
     voice, waited = show.voice, False
     loop = asyncio.get_running_loop()
     until = None if show.wait is None else loop.time() + show.wait
@@ -186,8 +194,50 @@ async def _subscribe(
         await asyncio.sleep(RETRY)
 
 
+@dials
+def fetch(
+    link: Link,
+    *,
+    namespace: NamespaceText,
+    name: Name,
+    start: Annotated[str, typer.Option("--from", help="First group, or GROUP.OBJECT.")] = "0",
+    end: Annotated[
+        str | None,
+        typer.Option("--to", help="Last group, or GROUP.OBJECT. Default: the latest object."),
+    ] = None,
+    lines: Lines = None,
+    count: Count = None,
+    wait: Wait = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Fetch past objects of a track and write them to stdout."""
+    track = track_of(namespace, name)
+    voice = Voice(as_json=as_json, quiet=quiet)
+    show = Show(voice, track, lines=voice.lines(lines), count=count, wait=wait)
+    first = location_of("--from", start)
+    last = None if end is None else location_of("--to", end)
+    run(_fetch(link, show, first, last))
+
+
+async def _fetch(link: Link, show: Show, start: LocationLike, end: LocationLike | None) -> None:
+    async with link.connected(show.voice) as session:
+        with as_typed(show.track):
+            if end is None:
+                status = await session.track_status(show.track)
+                if status.largest is None:
+                    raise LapsError(f"{track_path(show.track)}: nothing has been published yet")
+                end = status.largest
+            try:
+                async with session.fetch(show.track, start=start, end=end) as objects:
+                    await show.all(objects)
+            finally:
+                show.voice.end_status()
+    show.voice.remark(show.summary())
+
+
 def record_of(obj: Object) -> dict[str, Any]:
-    """An object as JSON: the payload as text where it is text, as base64 where it is not."""
+    """Return an object for JSON: a payload that is not UTF-8 becomes base64."""
     record: dict[str, Any] = {
         "group": obj.group,
         "object": obj.object,

@@ -1,4 +1,4 @@
-"""``laps token``: make, show and check authorization tokens, and make their keys."""
+"""``laps token``: make, show and verify authorization tokens, and make their keys."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 import typer
 
 from laps_sdk import tokens
+from laps_sdk.cli.output import install_extra
 from laps_sdk.tokens.constants import ALGORITHMS
 from laps_wire.errors import LapsError
 from laps_wire.names import FullTrackName
@@ -26,31 +27,29 @@ __all__ = ["app"]
 
 app = typer.Typer(
     name="token",
-    help="Make, show and check authorization tokens (CAT for MoQT).",
+    help="Make, show and verify authorization tokens (CAT for MoQT).",
     no_args_is_help=True,
 )
 
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_NEEDS_CWT: Final = 'this needs cwt: pip install -e "packages/laps-sdk[tokens]"'
+_NEEDS_CWT: Final = f"this needs cwt: {install_extra('tokens')}"
 _REFUSED: Final = 1
 _USAGE: Final = 2
 
 KeyFile = Annotated[Path, typer.Option("--key", "-k", help="Key file (JWK or JWK set).")]
 KeyFiles = Annotated[
-    list[Path], typer.Option("--key", "-k", help="Key file; give several for several keys.")
+    list[Path], typer.Option("--key", "-k", help="Key file (JWK or JWK set); may be repeated.")
 ]
 TokenText = Annotated[
     str,
-    typer.Argument(
-        metavar="TOKEN", help="The token as base64url text; '-' or nothing reads standard input."
-    ),
+    typer.Argument(metavar="TOKEN", help="Token as base64url text; '-' or none reads stdin."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @contextmanager
 def _readable_errors(code: int) -> Generator[None]:
-    """One line and an exit code instead of a traceback."""
+    """Turn expected errors into one line on stderr and an exit code."""
     try:
         yield
     except tokens.TokenError as error:
@@ -72,16 +71,16 @@ def keygen(
     algorithm: Annotated[
         str, typer.Option("--alg", help=f"One of {', '.join(ALGORITHMS)}.")
     ] = "ES256",
-    kid: Annotated[str, typer.Option(help="The key's id; by default the file's name.")] = "",
+    kid: Annotated[str, typer.Option(help="Key id. Default: the name of the file.")] = "",
     public: Annotated[
-        Path | None, typer.Option(help="Also write the public half, for relays.")
+        Path | None, typer.Option(help="Also write the public key to this file, for relays.")
     ] = None,
 ) -> None:
-    """Make a key for tokens."""
+    """Make a key that signs tokens."""
     with _readable_errors(_USAGE):
         if algorithm not in ALGORITHMS:
             raise tokens.KeyFileError(
-                f"algorithm {algorithm!a}; one of {', '.join(ALGORITHMS)} belongs here"
+                f"algorithm {algorithm!a}: must be one of {', '.join(ALGORITHMS)}"
             )
         key = tokens.generate(cast("Algorithm", algorithm), kid or file.stem)
         half = None if public is None else key.public()
@@ -101,21 +100,22 @@ def mint(
         typer.Option(
             "--scope",
             "-s",
-            help="What is allowed, e.g. 'pub:example.2enet-team2/*', 'sub:chat--room1', 'all:*'.",
+            help="What the token allows: 'pub:example.2enet-team2/*', 'sub:chat--room1', 'all:*'.",
         ),
     ],
     expires_in: Annotated[
         str, typer.Option("--expires-in", help="Lifetime: 90s, 15m, 1h, 7d.")
     ] = "1h",
-    kid: Annotated[str | None, typer.Option(help="Which key of the file.")] = None,
+    kid: Annotated[str | None, typer.Option(help="Id of the key in the file.")] = None,
     issuer: Annotated[str | None, typer.Option("--iss", help="Issuer.")] = None,
     subject: Annotated[str | None, typer.Option("--sub", help="Subject.")] = None,
     audience: Annotated[list[str] | None, typer.Option("--aud", help="Audience.")] = None,
     not_before: Annotated[
-        str | None, typer.Option("--not-before", help="Not valid before so long from now.")
+        str | None,
+        typer.Option("--not-before", help="Time until the token becomes valid: 90s, 15m, 1h, 7d."),
     ] = None,
     revalidate: Annotated[
-        float | None, typer.Option(help="Seconds after which relays check a grant again.")
+        float | None, typer.Option(help="Seconds after which relays check the token again.")
     ] = None,
 ) -> None:
     """Make a token and print it."""
@@ -136,7 +136,7 @@ def mint(
 
 @app.command()
 def show(text: TokenText = "-", as_json: AsJson = False) -> None:
-    """Show what a token says, without checking who made it."""
+    """Show the contents of a token without verifying it."""
     with _readable_errors(_USAGE):
         envelope = tokens.open_envelope(tokens.from_text(_read(text)))
         _print(_facts(envelope, envelope.claims()), as_json=as_json)
@@ -149,28 +149,30 @@ def verify(
     key: KeyFiles,
     text: TokenText = "-",
     audience: Annotated[
-        list[str] | None, typer.Option("--aud", help="Who we are; may be given several times.")
+        list[str] | None, typer.Option("--aud", help="Accepted audience; may be repeated.")
     ] = None,
     issuer: Annotated[
-        list[str] | None, typer.Option("--iss", help="Whom we trust; may be given several times.")
+        list[str] | None, typer.Option("--iss", help="Trusted issuer; may be repeated.")
     ] = None,
     action: Annotated[
-        str | None, typer.Option(help="Also ask whether this action is allowed, e.g. subscribe.")
+        str | None,
+        typer.Option(help="Also check that the token allows this action, e.g. subscribe."),
     ] = None,
     track: Annotated[
-        str | None, typer.Option(help="... on this track, e.g. example.2enet-team2--report.")
+        str | None, typer.Option(help="Track for --action, e.g. example.2enet-team2--report.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a token; exit code 0 if it holds, 1 if not."""
+    """Verify a token: exit code 0 if it is valid, 1 if not."""
     with _readable_errors(_USAGE):
         ring = tokens.KeyRing([item for path in key for item in tokens.load_keys(path)])
         expected = tokens.Expectations(audiences=audience or (), issuers=issuer or ())
         raw = tokens.from_text(_read(text))
         found = tokens.verify(raw, ring, time.time(), expected)
         _print(_facts(tokens.open_envelope(raw), found.claims), as_json=as_json)
+        on = "" if track is None else f" on {track}"
         if action is not None and not _allowed(found.claims, action, track):
-            typer.echo(f"laps token: does not allow {action} on {track or 'that'}", err=True)
+            typer.echo(f"laps token: the token does not allow {action}{on}", err=True)
             raise typer.Exit(_REFUSED)
 
 
@@ -193,18 +195,18 @@ def _read(text: str) -> str:
     try:
         return sys.stdin.read(2 * tokens.MAX_TOKEN_BYTES)
     except UnicodeDecodeError:
-        raise tokens.TokenMalformedError("a token as text is base64url, not bytes") from None
+        raise tokens.TokenMalformedError("the text of a token must be base64url") from None
 
 
 def _seconds(text: str) -> int:
     found = re.fullmatch(r"(\d{1,9})([smhd]?)", text)
     if found is None:
-        raise tokens.KeyFileError(f"{text!a} is no duration; write 90s, 15m, 1h or 7d")
+        raise tokens.KeyFileError(f"{text!a} is not a duration such as 90s, 15m, 1h or 7d")
     return int(found[1]) * _SECONDS[found[2] or "s"]
 
 
 def _facts(envelope: tokens.Envelope, claims: tokens.Claims) -> dict[str, Any]:
-    """What to print, in reading order; texts of strangers are escaped."""
+    """Return the contents of a token for printing; its texts are made printable."""
     names = {number: name for name, number in ALGORITHMS.items()}
     facts: dict[str, Any] = {
         "algorithm": names.get(envelope.algorithm, str(envelope.algorithm)),

@@ -1,4 +1,4 @@
-"""``laps top``: what a relay does now, from its admin pages; refreshed in place on a terminal."""
+"""``laps top``: show what a relay is doing, from its admin API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from laps_sdk.cli.options import AsJson
-from laps_sdk.cli.output import UsageFault, Voice, one_line, printable
+from laps_sdk.cli.output import UsageFault, Voice, counted, one_line, printable
 from laps_wire.errors import LapsError
 
 if TYPE_CHECKING:
@@ -26,28 +26,31 @@ __all__ = ["Rates", "screen", "terminal", "top"]
 DEFAULT_ADMIN: Final = "http://127.0.0.1:33480"
 ROWS: Final = 15
 LIMIT: Final = 10.0
-"""Seconds for an answer."""
+"""Seconds to wait for an answer."""
 TOTALS: Final = ("objects_in", "objects_out", "bytes_in", "bytes_out", "dropped_objects")
 TRACK_ROW: Final = frozenset((*TOTALS, "track", "subscribers", "cached_bytes"))
 CONNECTION: Final = ("address", "draft", "webtransport", "rtt_ms", "queued_bytes")
 SESSION_ROW: Final = frozenset((*CONNECTION, "session", "publishes", "subscriptions"))
-"""What is shown of a row."""
+"""The columns that are shown."""
 
 
 def top(
     admin: Annotated[
-        str, typer.Argument(metavar="ADMIN", help="The relay's admin address.")
+        str, typer.Argument(metavar="ADMIN", help="Admin address of the relay.")
     ] = DEFAULT_ADMIN,
     *,
     interval: Annotated[
-        float, typer.Option("--interval", "-i", min=0.1, help="Seconds between two looks.")
+        float, typer.Option("--interval", "-i", min=0.1, help="Seconds between two updates.")
     ] = 1.0,
     count: Annotated[
-        int | None, typer.Option("--count", "-n", min=1, help="End after so many looks.")
+        int | None, typer.Option("--count", "-n", min=1, help="Stop after this many updates.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Watch a relay: sessions, tracks, throughput, drops. LAPS_ADMIN_TOKEN has the admin token."""
+    """Show what a relay is doing: sessions, tracks, throughput, drops.
+
+    LAPS_ADMIN_TOKEN holds the admin token.
+    """
     if not admin.startswith(("http://", "https://")):
         admin = f"http://{admin}"
     with one_line("top"):
@@ -58,13 +61,13 @@ def top(
 
 
 class _StayHere(urllib.request.HTTPRedirectHandler):
-    """An admin does not send us elsewhere, and the token is for nobody else."""
+    """Follows no redirect: the admin token is for this address only."""
 
     def redirect_request(self, *_: object) -> None:
-        """None: the redirection is the answer."""
+        """Return None, so that the redirect is reported as the answer."""
 
 
-# No proxies either: an admin is on this machine, or as near as that.
+# No proxies: the admin API is on this machine or in the same network.
 _OPENER: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}), _StayHere)
 
 
@@ -78,12 +81,12 @@ def _get(admin: str, path: str) -> dict[str, Any]:
     except urllib.error.HTTPError as error:
         with error:
             if error.code == 401:
-                raise LapsError(f"{admin}: set LAPS_ADMIN_TOKEN to the admin token") from None
-            raise LapsError(f"{admin}{path}: answered {error.code}") from None
+                raise LapsError(f"{admin}: needs the admin token in LAPS_ADMIN_TOKEN") from None
+            raise LapsError(f"{admin}{path}: answered with status {error.code}") from None
     except OSError as error:  # URLError is one
         reason = getattr(error, "reason", error)
         raise LapsError(
-            f"{admin}: {reason}; is the relay running, with its admin pages there?"
+            f"{admin}: {reason}; is the relay running? It prints its address behind 'admin'"
         ) from None
     except (ValueError, http.client.HTTPException):
         raise _no_admin(admin) from None
@@ -93,18 +96,18 @@ def _get(admin: str, path: str) -> dict[str, Any]:
 
 
 def _no_admin(admin: str) -> UsageFault:
-    return UsageFault(f"{admin}: that is not a relay's admin address")
+    return UsageFault(f"{admin}: is not the admin address of a relay")
 
 
 class Rates:
-    """How fast counters grow, from one look to the next."""
+    """Rates of counters between two updates."""
 
     def __init__(self) -> None:
         self._before: dict[str, float] = {}
         self._at: float | None = None
 
     def of(self, counters: dict[str, float], now: float) -> dict[str, float]:
-        """Each counter's growth in a second; 0 at the first look."""
+        """Return the growth of each counter per second; 0 at the first update."""
         passed = 0.0 if self._at is None else now - self._at
         grown = {
             name: max(0.0, value - self._before.get(name, value)) / passed if passed > 0 else 0.0
@@ -149,7 +152,7 @@ def _summary(
 
 
 def terminal() -> Console:
-    """Where it is shown. Rich is loaded here: no other command draws, and all would wait for it."""
+    """Return the console. Rich is imported here because no other command needs it."""
     from rich.console import Console  # noqa: PLC0415
 
     return Console()
@@ -177,7 +180,7 @@ def _watch(admin: str, interval: float, count: int | None, voice: Voice) -> None
 
 
 def screen(look: dict[str, Any]) -> Group:
-    """One look as tables. Names come from strangers: they are text, never markup."""
+    """Return one update as tables. Names are shown as text, never as markup."""
     from rich.console import Group  # noqa: PLC0415 - see terminal()
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
@@ -185,7 +188,8 @@ def screen(look: dict[str, Any]) -> Group:
     rate = look["per_second"]
     head = Text(
         f"{printable(str(look['url']))}  laps-relay {printable(str(look['version']))}  "
-        f"up {look['uptime_seconds']:.0f} s  {look['sessions']} sessions  {look['tracks']} tracks\n"
+        f"up {look['uptime_seconds']:.0f} s  {counted(look['sessions'], 'session')}  "
+        f"{counted(look['tracks'], 'track')}\n"
         f"in {rate['objects_in']:.0f} objects/s, {rate['bytes_in'] * 8 / 1e6:.2f} Mbit/s   "
         f"out {rate['objects_out']:.0f} objects/s, {rate['bytes_out'] * 8 / 1e6:.2f} Mbit/s   "
         f"dropped {rate['dropped_objects']:.0f}/s"
@@ -214,6 +218,6 @@ def screen(look: dict[str, Any]) -> Group:
             str(row["publishes"]),
             str(row["subscriptions"]),
             "-" if rtt is None else f"{rtt:.1f}",
-            str(row["queued_bytes"]),
+            "-" if row["queued_bytes"] is None else str(row["queued_bytes"]),
         )
     return Group(head, tracks, sessions)

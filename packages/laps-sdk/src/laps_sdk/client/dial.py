@@ -1,8 +1,8 @@
-"""From an address to a link: resolve, dial, agree on a draft, exchange SETUP.
+"""Makes a link from an address: resolves, dials, agrees on a draft, exchanges SETUP.
 
-The certificate: a relay that was started without arguments makes a development certificate in its
-state directory. A client of the same user on the same machine trusts that certificate, for loopback
-addresses only. A file that belongs to another user is not trusted.
+A relay without a configured certificate makes a development certificate in its state directory.
+Clients of the same user on the same machine trust that certificate, for loopback addresses only.
+A file of another user is not trusted.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ __all__ = [
 ]
 
 IMPLEMENTATION = "laps-sdk"
-"""What SETUP says about our software."""
+"""The name of our software in SETUP."""
 
 
 _HEAD_START: Final = 0.25
-"""Seconds until the next address of a name is tried as well."""
+"""Seconds until the next address of a host is dialled as well (RFC 8305)."""
 
 
 class DialledLink:
-    """A link and the socket under it: closed together."""
+    """A link and its socket."""
 
     __slots__ = ("endpoint", "link")
 
@@ -57,7 +57,7 @@ class DialledLink:
         self.endpoint = endpoint
 
     async def close(self, code: int = 0, reason: str = "") -> None:
-        """End the session, then the socket."""
+        """Close the session, then the socket."""
         self.link.close(code, reason)
         await self.endpoint.close(code, reason)
 
@@ -65,9 +65,9 @@ class DialledLink:
 async def dial(
     address: RelayAddress, options: ConnectOptions, callbacks: LinkCallbacks
 ) -> DialledLink:
-    """A link whose SETUP is done; ``ConnectError`` says what was tried."""
+    """Return a link after SETUP; raises ``ConnectError`` with every attempt."""
     faults: list[str] = []
-    # Here, and not when the connection stands: what a token's giver raises is the caller's.
+    # Outside of the attempts: an error of the token function goes to the caller.
     setup = _setup(address, options)
     try:
         async with asyncio.timeout(options.timeout):
@@ -86,9 +86,9 @@ async def _race(
     callbacks: LinkCallbacks,
     faults: list[str],
 ) -> DialledLink:
-    """The first address that answers; each gets a head start before the next (RFC 8305).
+    """Return a link to the first address that answers, dialled one after the other (RFC 8305).
 
-    A name often has an IPv6 address behind which nobody listens, and UDP does not say so.
+    Many hosts have an IPv6 address without a relay, and UDP reports no refusal.
     """
     waiting = list(reversed(targets))
     tasks: set[asyncio.Task[DialledLink]] = set()
@@ -117,20 +117,22 @@ async def _race(
         for task in tasks:
             task.cancel()
         for dialled in await asyncio.gather(*tasks, return_exceptions=True):
-            if isinstance(dialled, DialledLink):  # it was second
+            if isinstance(dialled, DialledLink):  # another address was faster
                 await dialled.close()
     raise ConnectError(f"{address}: {'; '.join(faults)}", code=code)
 
 
 async def _resolve(address: RelayAddress, options: ConnectOptions) -> list[Address]:
-    """Every address of a host, in the order of the system."""
+    """Return the addresses of a host in the order of the system."""
     if options.network is not None or _is_literal(address.host):
         return [(address.host, address.port)]
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_DGRAM)
     except OSError as error:
-        raise ConnectError(f"{address}: the host has no address: {error}") from error
+        raise ConnectError(
+            f"{address}: the host has no address: {error.strerror or error}"
+        ) from error
     targets = dict.fromkeys((str(info[4][0]), address.port) for info in found)
     return list(targets)
 
@@ -228,17 +230,17 @@ def _setup(address: RelayAddress, options: ConnectOptions) -> SetupOptions:
 
 
 DEV_CERTIFICATE = "dev-cert.pem"
-"""The file in the relay's state directory."""
+"""The name of the development certificate in the relay's state directory."""
 
 
 def state_directory() -> Path:
-    """Where a relay of this user keeps its state: $LAPS_STATE_DIR, or ~/.local/state/laps."""
+    """Return the relay's state directory: $LAPS_STATE_DIR, or ~/.local/state/laps."""
     named = os.environ.get("LAPS_STATE_DIR")
     return Path(named) if named else Path.home() / ".local" / "state" / "laps"
 
 
 def development_pin(path: Path) -> bytes | None:
-    """The SHA-256 of a development certificate; None without one that is this user's own."""
+    """Return the SHA-256 of a development certificate; None if this user owns none."""
     try:
         with path.open("rb") as file:
             if hasattr(os, "getuid") and os.fstat(file.fileno()).st_uid != os.getuid():
@@ -258,7 +260,7 @@ def development_pin(path: Path) -> bytes | None:
 
 
 def tls_for(address: RelayAddress, options: ConnectOptions) -> Tls:
-    """What to believe at this address."""
+    """Return the TLS settings for an address."""
     pins: frozenset[bytes] = frozenset()
     if options.pin is not None:
         pins = frozenset({parse_pin(options.pin)})

@@ -1,6 +1,6 @@
-"""Objects of the past: one FETCH and its stream.
+"""Past objects: one FETCH and its stream.
 
-A fetch is over when its answer has come and its stream has ended; the two come in any order.
+A fetch is over when its answer has arrived and its stream has ended, in either order.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Fetch", "FetchRun"]
 class FetchRun:
     """One FETCH on one link: a ``Sink``.
 
-    ``take`` gets the objects, ``over`` the end: None, or why not all came.
+    It passes objects to ``take`` and its end to ``over``: None, or an error.
     """
 
     __slots__ = ("_absent", "_done", "_over", "_request", "_take", "_what", "link", "order")
@@ -55,7 +55,7 @@ class FetchRun:
         self._done = False
 
     async def start(self, target: FetchTarget, parameters: Parameters, seconds: float) -> FetchOk:
-        """Ask, and wait for the answer; objects may come before it."""
+        """Send FETCH and return the answer; objects may arrive before it."""
         link = self.link
         request = self._request = await link.ask(
             self._what, lambda session: session.fetch(target, parameters), self._received
@@ -68,13 +68,13 @@ class FetchRun:
             link.incoming.forget_fetch(request.id, self)
             raise
         if self._done:
-            link.forget(request.id)  # its stream has ended before the answer came
+            link.forget(request.id)  # its stream ended before the answer arrived
         if not isinstance(answer, FetchOk):
             raise RequestError(f"{self._what}: the relay answered {type(answer).__name__}")
         return answer
 
     def cancel(self) -> None:
-        """Nothing more is wanted. Does nothing if it is over."""
+        """Cancel the fetch; does nothing if it is over."""
         if self._request is not None and not self._done:
             self._done = True
             self.link.incoming.forget_fetch(self._request.id, self)
@@ -128,10 +128,10 @@ class FetchRun:
 
 
 class Fetch(ItemIterator[Object]):
-    """The objects of a range, in order; made by :meth:`laps_sdk.Session.fetch`.
+    """The objects of a range, in order; :meth:`laps_sdk.Session.fetch` makes it.
 
-    ``async for obj in session.fetch(...)``, or ``async with`` to be able to leave early. If the
-    connection is lost in between, the rest is asked for on the next one.
+    Use ``async for obj in session.fetch(...)``, or ``async with`` to stop early. After a lost
+    connection the rest is fetched on the next one.
     """
 
     __slots__ = (
@@ -162,7 +162,7 @@ class Fetch(ItemIterator[Object]):
         self._parameters = parameters
         self._run: FetchRun | None = None
         self.answer: FetchOk | None = None
-        """What the relay said about the range, once it has."""
+        """The relay's answer; None until it arrives."""
 
     def _finish(self) -> None:
         if self._run is not None:
@@ -172,7 +172,7 @@ class Fetch(ItemIterator[Object]):
         await self._ask(await self._reconnector.link_in_time())
 
     async def _ask(self, link: Link) -> None:
-        """Ask for what has not come yet."""
+        """Fetch the objects that have not arrived yet."""
         order = self._parameters.group_order or GroupOrder.ASCENDING
         self._run = FetchRun(
             link, f"FETCH {self._track}", take=self._arrived, over=self._over, order=order
@@ -202,7 +202,7 @@ class Fetch(ItemIterator[Object]):
         self._next = Location(item.header.group_id, item.header.object_id + 1)
         if item.header.status is ObjectStatus.NORMAL:
             if not self._queue.put(to_object(item, opened, received_at), len(item.payload)):
-                # The transport could not hold the relay back. A range with a hole is no range.
+                # The transport could not hold the relay back; a fetch must not skip objects.
                 run.cancel()
                 words = f"FETCH {self._track}: {item.header.location} came and was not taken"
                 self._queue.end(
@@ -219,7 +219,7 @@ class Fetch(ItemIterator[Object]):
         ascending = self._parameters.group_order is not GroupOrder.DESCENDING
         lost = isinstance(error, ConnectionLostError)
         if lost and ascending and self._last.object and self._next >= self._last:
-            self._queue.end()  # all has come but the end of the stream
+            self._queue.end()  # only the end of the stream is missing
         elif (
             lost
             and ascending

@@ -1,4 +1,4 @@
-"""Data streams and datagrams of one link, on their way to the subscriptions that want them.
+"""Passes data streams and datagrams of one link to subscriptions and fetches.
 
 ::
 
@@ -6,8 +6,8 @@
     datagram -------alias------> /
     fetch stream ---request id--> Sink of a fetch
 
-A stream may overtake the message that explains its alias. It is then held, unread, until the alias
-is known, or given up if too many wait.
+A stream may overtake the message that defines its alias. It is then held until the alias is known.
+If too many streams wait, the oldest is refused.
 """
 
 from __future__ import annotations
@@ -46,25 +46,25 @@ MAX_EARLY_DATAGRAMS: Final = 64
 
 
 class Sink(Protocol):
-    """Who takes the objects of a subscription or a fetch."""
+    """Receives the objects of a subscription or a fetch."""
 
     order: GroupOrder
-    """The order of groups that was asked for; a fetch stream cannot be read without it."""
+    """The requested order of groups, needed to parse a fetch stream."""
 
     def stream_opened(self, stream: InStream) -> None:
-        """A stream of this sink began."""
+        """Handle a new stream."""
 
     def arrived(self, stream: InStream | None, item: MoqObject, received_at: float) -> None:
-        """A whole object; without a stream it came as a datagram."""
+        """Handle a complete object; ``stream`` is None for a datagram."""
 
     def absent(self, item: RangeEnd) -> None:
-        """A fetch: there is nothing up to here."""
+        """Handle a range of a fetch without objects."""
 
     def stream_closed(self, stream: InStream, code: int | None) -> None:
-        """A stream ended: with FIN, or with a reset and its code."""
+        """Handle the end of a stream: FIN (None), or a reset and its code."""
 
     def malformed(self, error: RemoteError) -> None:
-        """The track breaks the object model: it is of no use any more."""
+        """Handle a malformed track."""
 
 
 class InStream:
@@ -78,15 +78,15 @@ class InStream:
         self.collector: ObjectCollector | None = None
         self.sink: Sink | None = None
         self.header: SubgroupHeader | None = None
-        """Of a subgroup stream, once its sink is known."""
+        """The header of a subgroup stream, once its sink is known."""
         self.early = bytearray()
-        """Bytes that wait: for the rest of the header, or for the alias."""
+        """Bytes held until the header is complete and the alias known."""
         self.fin = False
         self.paused = False
 
 
 class Incoming:
-    """Everything that arrives on one link's data plane."""
+    """The incoming data streams and datagrams of one link."""
 
     __slots__ = (
         "_datagrams",
@@ -105,16 +105,16 @@ class Incoming:
         self._fetches: dict[int, Sink] = {}
         self._streams: dict[int, InStream] = {}
         self._early: dict[int, InStream] = {}
-        """Streams whose alias nobody knows yet, by stream id, oldest first."""
+        """Streams whose alias is not known yet, by stream id, oldest first."""
         self._early_bytes = 0
         self._datagrams: list[ObjectDatagram] = []
         self.discarded = 0
-        """Streams and datagrams that nobody asked for."""
+        """Streams and datagrams that were refused, without a known alias."""
 
-    # Who wants what
+    # Sinks
 
     def subscribe(self, alias: int, sink: Sink) -> None:
-        """From now on objects with this alias are for ``sink``; what waited goes there now."""
+        """Pass objects with this alias to ``sink``, including those that wait."""
         self._subscriptions[alias] = sink
         waiting, self._datagrams = self._datagrams, []
         for datagram in waiting:
@@ -123,19 +123,19 @@ class Incoming:
             self._begin(stream, b"")
 
     def unsubscribe(self, alias: int, sink: Sink) -> None:
-        """Refuse what still comes for ``sink``."""
+        """Stop passing objects to ``sink`` and refuse its streams."""
         if self._subscriptions.get(alias) is sink:
             del self._subscriptions[alias]
         self._refuse_streams_of(sink)
 
     def expect_fetch(self, request_id: int, sink: Sink) -> None:
-        """The stream of this FETCH is for ``sink``."""
+        """Pass the stream of a FETCH to ``sink``."""
         self._fetches[request_id] = sink
         for stream in list(self._early.values()):
             self._begin(stream, b"")
 
     def forget_fetch(self, request_id: int, sink: Sink) -> None:
-        """Refuse what still comes of a fetch."""
+        """Refuse the stream of a fetch."""
         self._fetches.pop(request_id, None)
         self._refuse_streams_of(sink)
 
@@ -145,7 +145,7 @@ class Incoming:
             self._stop(stream)
 
     def pause(self, sink: Sink) -> bool:
-        """Hold back the streams of a sink; False if the transport cannot."""
+        """Pause reading the streams of a sink; False if the transport cannot."""
         able = True
         for stream in self._streams.values():
             if stream.sink is sink and not stream.paused and not stream.fin:
@@ -154,22 +154,22 @@ class Incoming:
         return able
 
     def resume(self, sink: Sink) -> None:
-        """Undo :meth:`pause`."""
+        """Resume reading after :meth:`pause`."""
         for stream in self._streams.values():
             if stream.sink is sink and stream.paused:
                 stream.paused = False
                 self._peer.connection.resume_reading(stream.stream_id)
 
-    # What arrives
+    # Arrivals
 
     def stream_opened(self, stream_id: int, kind: StreamKind, data: bytes, fin: bool) -> None:
-        """The peer began a data stream."""
+        """Handle a new data stream."""
         stream = self._streams[stream_id] = InStream(stream_id, kind)
         stream.fin = fin
         self._begin(stream, data)
 
     def stream_data(self, stream_id: int, data: bytes, fin: bool) -> None:
-        """More of a stream."""
+        """Handle data of a stream."""
         stream = self._streams.get(stream_id)
         if stream is None:
             return
@@ -180,7 +180,7 @@ class Incoming:
             self._feed(stream, data)
 
     def stream_reset(self, stream_id: int, code: int) -> None:
-        """The peer abandoned a stream."""
+        """Handle the reset of a stream."""
         stream = self._streams.pop(stream_id, None)
         if stream is None:
             return
@@ -190,7 +190,7 @@ class Incoming:
             stream.sink.stream_closed(stream, code)
 
     def datagram(self, data: bytes) -> None:
-        """A datagram arrived."""
+        """Handle a datagram."""
         try:
             datagram = decode_datagram(data, self._peer.session.draft)
         except RemoteError as error:
@@ -211,7 +211,7 @@ class Incoming:
     # Streams
 
     def _begin(self, stream: InStream, data: bytes) -> None:
-        """Look for the sink of a stream with what has come of it so far."""
+        """Find the sink of a stream from the data so far."""
         stream.early += data
         if stream.stream_id in self._early:
             self._early_bytes += len(data)

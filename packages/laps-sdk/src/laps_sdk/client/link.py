@@ -4,10 +4,10 @@
 
     MoqtPeer --session events--> Link --by request id--> Request -> its owner
              --data------------> Incoming --by alias---> Sink
-             --writable--------> whoever waits to write
+             --writable--------> writers that wait
 
-A link lives as long as its connection. What outlives it (tracks, subscriptions) is attached to the
-next one by :mod:`laps_sdk.client.session`.
+A link lives as long as its connection. :mod:`laps_sdk.client.reconnect` attaches tracks and
+subscriptions, which outlive a link, to the next one.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from laps_wire.moqt.session import (
     Event,
     GoawayReceived,
     Kind,
+    OkMessage,
     PeerBlocked,
     RequestAccepted,
     RequestCancelled,
@@ -44,7 +45,6 @@ from laps_wire.moqt.session import (
     SetupReceived,
     Terminated,
 )
-from laps_wire.moqt.session.events import OkMessage
 from laps_wire.moqt.setup import NO_OPTIONS, SetupOptions
 from laps_wire.moqt.versions import Draft
 
@@ -52,7 +52,7 @@ __all__ = ["Link", "LinkCallbacks", "Offer", "Request"]
 
 
 class LinkCallbacks(NamedTuple):
-    """What a link calls; :class:`~laps_sdk.client.reconnect.Reconnector` makes one."""
+    """The callbacks of a link; :class:`~laps_sdk.client.reconnect.Reconnector` provides them."""
 
     request_received: Callable[[Link, RequestReceived], None]
     """The relay made a request, which the callee accepts or rejects."""
@@ -92,10 +92,10 @@ class Link:
         self.address = address
         self._callbacks = callbacks
         self.error: SessionClosedError | None = None
-        """Why it is over, once it is."""
+        """Why the connection ended; None while it lives."""
         self.goaway: Goaway | None = None
         self.setup = NO_OPTIONS
-        """What the relay said about itself."""
+        """The relay's SETUP options."""
         self._setup: asyncio.Future[None] = loop.create_future()
         self._allowed = asyncio.Event()
         self._requests: dict[int, Request] = {}
@@ -109,17 +109,17 @@ class Link:
 
     @property
     def draft(self) -> Draft:
-        """The draft that is spoken."""
+        """The MoQT draft in use."""
         return self.peer.session.draft
 
     @property
     def connection(self) -> Connection:
-        """What carries it."""
+        """The QUIC connection."""
         return self.peer.connection
 
     @property
     def usable(self) -> bool:
-        """Whether new requests can be made."""
+        """Whether the link accepts new requests."""
         return self.error is None and self.goaway is None and self.peer.session.established
 
     # Asking
@@ -134,14 +134,14 @@ class Link:
         command: Callable[[Session], int],
         listener: Callable[[Event], None],
     ) -> Request:
-        """Make a request, as soon as the relay allows another one (draft 16 counts them)."""
+        """Send a request as soon as the relay allows another one (draft 16 limits their number)."""
         request_id = await self._when_allowed(command)
         request = self._requests[request_id] = Request(self, request_id, what, listener)
         self.peer.settle()
         return request
 
     async def update(self, request_id: int, parameters: Parameters) -> None:
-        """Change a request; what becomes of it is told to the listener of the request."""
+        """Send an update of a request; its listener receives the answer."""
         await self._when_allowed(lambda session: session.update(request_id, parameters))
         self.peer.settle()
 
@@ -157,22 +157,22 @@ class Link:
                 await self._allowed.wait()
 
     def adopt(self, request_id: int, what: str, listener: Callable[[Event], None]) -> Request:
-        """Hear what happens to a request that the relay made."""
+        """Pass the events of a request that the relay made to ``listener``."""
         request = self._requests[request_id] = Request(self, request_id, what, listener)
         return request
 
     def request(self, request_id: int) -> Request | None:
-        """A request that somebody listens to."""
+        """Return a request that has a listener; None for any other id."""
         return self._requests.get(request_id)
 
     def forget(self, request_id: int) -> None:
-        """Hear no more about a request."""
+        """Drop the listener of a request."""
         self._requests.pop(request_id, None)
 
     # Writing
 
     async def until_writable(self) -> None:
-        """Wait until the connection is not congested; raises why it is over."""
+        """Wait until the connection is not congested; raises the error that ended it."""
         while True:
             if self.error is not None:
                 raise self.error
@@ -210,7 +210,7 @@ class Link:
         return stream
 
     def stream_finished(self, stream: OutStream) -> None:
-        """Its writer has ended it."""
+        """Forget a stream that its writer ended."""
         self._out.pop(stream, None)
 
     def close(self, code: int = 0, reason: str = "") -> None:
@@ -221,7 +221,7 @@ class Link:
     # MoqtApplication
 
     def session_event(self, peer: MoqtPeer, event: Event) -> None:  # noqa: ARG002 - the interface
-        """Pass on what the session tells."""
+        """Dispatch an event of the session."""
         match event:
             case SetupReceived():
                 self.setup = event.options
@@ -252,30 +252,30 @@ class Link:
         data: bytes,
         fin: bool,
     ) -> None:
-        """See ``Incoming``, as all of these."""
+        """Pass a new stream to ``Incoming``."""
         self.incoming.stream_opened(stream_id, kind, data, fin)
 
     def stream_data(self, peer: MoqtPeer, stream_id: int, data: bytes, fin: bool) -> None:  # noqa: ARG002 - the interface
-        """More of a stream."""
+        """Pass the data of a stream to ``Incoming``."""
         self.incoming.stream_data(stream_id, data, fin)
 
     def stream_reset(self, peer: MoqtPeer, stream_id: int, code: int) -> None:  # noqa: ARG002 - the interface
-        """A stream was abandoned."""
+        """Pass the reset of a stream to ``Incoming``."""
         self.incoming.stream_reset(stream_id, code)
 
     def datagram(self, peer: MoqtPeer, data: bytes) -> None:  # noqa: ARG002 - the interface
-        """A datagram arrived."""
+        """Pass a datagram to ``Incoming``."""
         self.incoming.datagram(data)
 
     def out_stream_stopped(self, peer: MoqtPeer, event: StopSending) -> None:  # noqa: ARG002 - the interface
-        """The relay wants no more of a stream of ours."""
+        """Handle STOP_SENDING on an outgoing stream."""
         for stream in self._out:
             if stream is event.stream or stream.stream_id == event.stream_id:
                 self._ended_early(stream, stopped=True)
                 return
 
     def out_stream_dropped(self, peer: MoqtPeer, event: StreamDropped) -> None:  # noqa: ARG002 - the interface
-        """The egress gave a stream up."""
+        """Handle a stream that the egress dropped."""
         if isinstance(event.stream, OutStream):
             self._ended_early(event.stream, stopped=False)
 
@@ -285,7 +285,7 @@ class Link:
             ended_early(stream, stopped)
 
     def writable(self, peer: MoqtPeer) -> None:  # noqa: ARG002 - the interface
-        """The connection is not congested any more."""
+        """Wake the writers: the connection is no longer congested."""
         self._wake_writers()
 
     def _wake_writers(self) -> None:
@@ -295,7 +295,7 @@ class Link:
                 waiter.set_result(None)
 
     def closed(self, peer: MoqtPeer, event: Closed) -> None:  # noqa: ARG002 - the interface
-        """The connection is over."""
+        """Report the end of the connection."""
         self._callbacks.changed()
 
     def _end(self, event: Terminated) -> None:
@@ -312,10 +312,10 @@ class Link:
 
 
 class Offer:
-    """A PUBLISH of the relay that was taken without its objects.
+    """A PUBLISH of the relay that was accepted with forward state 0, without objects.
 
-    A session cannot SUBSCRIBE to a track that it has by PUBLISH, so a subscription wakes the offer
-    with an update, and lets it sleep again when it is over.
+    A session cannot SUBSCRIBE to a track that it has by PUBLISH. A subscription therefore updates
+    the forward state of the offer to 1, and to 0 when it ends.
     """
 
     __slots__ = ("link", "message", "request_id", "user")
@@ -325,10 +325,10 @@ class Offer:
         self.request_id = request_id
         self.message = message
         self.user: Callable[[Event], None] | None = None
-        """What the subscription that woke it wants to hear."""
+        """The listener of the subscription that uses the offer."""
 
     def end(self) -> None:
-        """Nobody wants to hear of the track any more."""
+        """Cancel the request: the track is not watched any longer."""
         link = self.link
         link.forget(self.request_id)
         session = link.peer.session
@@ -337,18 +337,18 @@ class Offer:
             link.peer.settle()
 
     def sleep(self) -> None:
-        """Objects are not wanted any more; the track still is."""
+        """Set the forward state to 0 and keep the request."""
         self.user = None
         link = self.link
         session = link.peer.session
         if link.error is None and session.request_kind(self.request_id) is not None:
-            with contextlib.suppress(StateError):  # blocked, or failing: nothing is lost by it
+            with contextlib.suppress(StateError):  # blocked or failing: the objects are discarded
                 session.update(self.request_id, Parameters(forward=False))
             link.peer.settle()
 
 
 class Request:
-    """A request of ours, from the moment it is sent on a link."""
+    """A request on a link, from the moment it is sent."""
 
     __slots__ = ("_answer", "_listener", "id", "link", "what")
 
@@ -364,16 +364,16 @@ class Request:
 
     @property
     def open(self) -> bool:
-        """Whether the session still knows it."""
+        """Whether the request is open."""
         return self.link.peer.session.request_kind(self.id) is not None
 
     @property
     def has_answer(self) -> bool:
-        """Whether the relay has answered, or will not any more."""
+        """Whether the answer has arrived, or cannot arrive."""
         return self._answer.done()
 
     def handle(self, event: Event) -> None:
-        """The link has news about this request."""
+        """Handle an event of this request."""
         answer = self._answer
         if isinstance(event, RequestAccepted):
             # The owner first: objects may follow the answer in the same turn.
@@ -391,7 +391,7 @@ class Request:
             self._listener(event)
 
     def lost(self, error: Exception, event: Event) -> None:
-        """The link is gone: who waits for the answer is told, or else the owner."""
+        """Fail the pending answer; after the answer pass the event to the listener."""
         if self._answer.done():
             self._listener(event)
         else:
@@ -400,11 +400,11 @@ class Request:
     def _fail(self, error: Exception) -> None:
         if not self._answer.done():
             self._answer.set_exception(error)
-            # Nobody may be waiting any more; that is no mistake of anybody.
+            # Marks the exception as retrieved: the waiting task may have been cancelled.
             self._answer.exception()
 
     async def answered(self, seconds: float) -> OkMessage:
-        """Wait for the answer; without one in time, or if cancelled, the request is given up."""
+        """Return the answer; after ``seconds`` end the request, raise ``RequestTimeoutError``."""
         try:
             async with asyncio.timeout(seconds):
                 return await asyncio.shield(self._answer)
@@ -418,7 +418,7 @@ class Request:
             raise
 
     def give_up(self) -> None:
-        """End the request, if it is not over."""
+        """End the request, unless it is over."""
         link, session = self.link, self.link.peer.session
         link.forget(self.id)
         if session.closed:
@@ -433,5 +433,5 @@ class Request:
             else:
                 session.cancel(self.id)
         except StateError:
-            return  # it ended by itself in the meantime
+            return  # it has ended in the meantime
         link.peer.settle()

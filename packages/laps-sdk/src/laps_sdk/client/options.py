@@ -37,18 +37,18 @@ class Backoff:
     """The longest first delay."""
     factor: float = 2.0
     cap: float = 30.0
-    """No delay is longer."""
+    """The longest delay."""
     spread: float = 0.5
-    """The largest share that jitter takes off, 0 to 1."""
+    """The largest share of a delay that jitter removes, 0 to 1."""
 
     def __post_init__(self) -> None:
         if not (0 < self.first <= self.cap and self.factor >= 1 and 0 <= self.spread <= 1):
             raise ValueError(
-                f"{self}: wants 0 < first <= cap, factor >= 1 and a spread from 0 to 1"
+                f"{self}: must have 0 < first <= cap, factor >= 1 and a spread from 0 to 1"
             )
 
     def delay(self, attempt: int, jitter: float) -> float:
-        """How long to wait before try number ``attempt`` (from 0); ``jitter`` is from 0 to 1."""
+        """Return the delay before an attempt, counted from 0; ``jitter`` is from 0 to 1."""
         longest = self.first
         for _ in range(attempt):
             longest *= self.factor
@@ -59,17 +59,17 @@ class Backoff:
 
 
 TokenLike: TypeAlias = "str | bytes | Callable[[], str | bytes] | None"
-"""A token (bytes, or text as ``laps token mint`` prints it), or what gives a fresh one for each
-connection."""
+"""A token (bytes, or text as ``laps token mint`` prints it), or a function that returns one for
+each connection."""
 
 
 CLIENT_EGRESS: Final = EgressLimits(max_bytes=1 << 30)
-"""A client's writers wait for room: what they hold is the high mark and an object each, so nothing
-that one of them has handed over is dropped for want of room."""
+"""The limit is never reached: writers of a client wait while the connection is congested, so no
+written object is dropped for lack of room."""
 
 
 def parse_pin(text: str) -> bytes:
-    """The SHA-256 of a certificate from its hex digits, with or without colons."""
+    """Return the SHA-256 of a certificate from hex digits, with or without colons."""
     digits = text.replace(":", "").strip()
     try:
         pin = bytes.fromhex(digits)
@@ -77,14 +77,14 @@ def parse_pin(text: str) -> bytes:
         pin = b""
     if len(pin) != 32:
         raise EncodeError(
-            f"pin {text!r}: wants the 64 hex digits that 'laps-relay dev-cert' prints"
+            f"pin {text!r}: must be the 64 hex digits that 'laps-relay dev-cert' prints"
         )
     return pin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectOptions:
-    """What :func:`laps_sdk.connect` was told."""
+    """The arguments of :func:`laps_sdk.connect`, checked."""
 
     ca_file: str | None = None
     pin: str | None = None
@@ -106,18 +106,18 @@ class ConnectOptions:
         unknown = [draft for draft in self.drafts if draft not in DRAFTS]
         if unknown or not self.drafts:
             spoken = ", ".join(DRAFTS)
-            raise EncodeError(f"drafts {self.drafts!r}: wants one or more of {spoken}")
+            raise EncodeError(f"drafts {self.drafts!r}: must be one or more of {spoken}")
         if self.insecure and (self.ca_file or self.pin):
-            raise EncodeError("insecure takes any certificate: leave ca_file and pin out")
+            raise EncodeError("insecure accepts any certificate: omit ca_file and pin")
         if self.timeout <= 0:
-            raise EncodeError(f"timeout {self.timeout}: wants seconds above 0")
+            raise EncodeError(f"timeout {self.timeout}: must be more than 0 seconds")
         if self.pin is not None:
             parse_pin(self.pin)
         if self.top_n is not None and self.top_n < 1:
-            raise EncodeError(f"top_n {self.top_n}: wants 1 or more tracks")
+            raise EncodeError(f"top_n {self.top_n}: must be 1 or more")
 
     def token_value(self) -> bytes | None:
-        """The token to present now, as bytes; a CAT as text is its base64url form."""
+        """Return the token for the next connection as bytes; a CAT as text is base64url."""
         token = self.token() if callable(self.token) else self.token
         if not isinstance(token, str):
             return token

@@ -5,12 +5,11 @@
     PUBLISH           we offer the track; the relay takes it             (announce=False)
     PUBLISH_NAMESPACE we announce its namespace; the relay subscribes    (announce=True)
 
-Either way there is at most one receiver: the relay, which serves everybody else. While there is
-none, or it does not want objects now (forward state 0), objects are numbered and not sent.
+In both cases the relay is the only receiver, and serves all subscribers. Without a receiver, or
+while its forward state is 0, objects are numbered but not sent.
 
-A :class:`Group` is a subgroup that is being written, on one stream. A write is one step: whole
-objects are handed to the transport behind the point where a caller may be cancelled. A cancelled
-``write`` has sent the whole object or nothing.
+A :class:`Group` is a subgroup that is being written, on one stream. A cancelled ``write`` has sent
+either the whole object or nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ __all__ = ["Group", "PublishedTrack", "Receiver", "transport_priority"]
 
 
 class Receiver:
-    """Who gets the objects: a request on a link."""
+    """The receiver of the objects: a request on a link."""
 
     __slots__ = ("alias", "delivery", "link", "request", "streams")
 
@@ -63,11 +62,11 @@ class Receiver:
         self.alias = alias
         self.delivery = delivery
         self.streams = 0
-        """Streams opened for it; PUBLISH_DONE says how many."""
+        """Streams opened so far; PUBLISH_DONE carries their number."""
 
 
 class PublishedTrack:
-    """A track to write to; made by :meth:`laps_sdk.Session.publish`."""
+    """A track to write to; :meth:`laps_sdk.Session.publish` makes it."""
 
     __slots__ = (
         "_alias",
@@ -116,13 +115,13 @@ class PublishedTrack:
         self._on_end = ended
         self.priority = priority
         self.receiver: Receiver | None = None
-        """Internal: where objects go."""
+        """Internal: the receiver of the objects."""
         self.objects = 0
         """Objects sent."""
         self.bytes = 0
         """Bytes of payload sent."""
         self.unsent = 0
-        """Objects that were numbered and not sent, for nobody wanted them or they were too old."""
+        """Objects that were numbered but not sent: without a subscriber, or too old."""
         self._current: Group | None = None
         self._news = asyncio.Event()
         self._attached = False
@@ -134,22 +133,22 @@ class PublishedTrack:
 
     @property
     def largest(self) -> Location | None:
-        """The largest location that was written."""
+        """The largest location written so far."""
         return self._numbering.largest
 
     @property
     def announced(self) -> bool:
-        """Whether the relay hears of its namespace only."""
+        """Whether only the namespace is announced."""
         return self._announce
 
     @property
     def wanted(self) -> bool:
-        """Whether the relay wants objects now."""
+        """Whether there is a subscriber now, so that the relay accepts objects."""
         receiver = self.receiver
         return receiver is not None and receiver.delivery.forward
 
     async def subscribed(self) -> None:
-        """Wait until the relay wants objects."""
+        """Wait for a subscriber; raises the error that ends the track."""
         while not self.wanted:
             self._check()
             self._news.clear()
@@ -169,11 +168,12 @@ class PublishedTrack:
         ttl: float | None = None,
         datagram: bool = False,
     ) -> Location:
-        """Send an object: the next one of the open group, or the first of a new one.
+        """Send an object in the open group, or in a new one, and return its location.
 
-        ``new_group`` begins a group, ``group`` names it, ``end_of_group`` ends it behind this
-        object. ``ttl`` is how many seconds the object is worth sending. Waits while the connection
-        is congested or being restored. A write that is cancelled sends the object whole or not.
+        ``new_group`` begins a group, ``group`` gives its number, ``end_of_group`` ends it after
+        this object. An object that is not sent within ``ttl`` seconds is dropped. The call waits
+        while the connection is congested or being restored. A cancelled call has sent the whole
+        object or nothing.
         """
         late = not (self.has_room() or await self.until_room(ttl))
         open_ = self._current
@@ -195,7 +195,7 @@ class PublishedTrack:
         return location
 
     def group(self, group: int | None = None, *, priority: int | None = None) -> Group:
-        """Begin a group to write by itself; several may be open at a time."""
+        """Begin a group; several groups can be open at the same time."""
         self._check()
         return Group(self, self._numbering.begin(group), priority=priority)
 
@@ -207,9 +207,9 @@ class PublishedTrack:
         priority: int | None = None,
         end_of_group: bool = False,
     ) -> Group:
-        """One of several subgroups of a group, each with a stream and a priority of its own.
+        """Begin a subgroup of a group; each subgroup has its own stream and priority.
 
-        Objects are numbered in the order in which they are written, whatever their subgroup.
+        Objects are numbered in the order in which they are written, across all subgroups.
         """
         self._check()
         if not self._numbering.knows(group):
@@ -233,7 +233,7 @@ class PublishedTrack:
         link = receiver.link
         connection = link.connection
         block = encode_object_extensions(extensions, stamp, link.draft)
-        # Measured before it gets a number: an object that does not fit was never written.
+        # Checked before the object gets a number: an object that does not fit is not written.
         largest = ObjectDatagram(
             receiver.alias, group.group, (1 << 62) - 1, payload, priority, extensions=block
         )
@@ -257,7 +257,7 @@ class PublishedTrack:
     # For groups
 
     def has_room(self) -> bool:
-        """Whether an object can be written without waiting: almost always."""
+        """Return whether an object can be written without waiting."""
         receiver = self.receiver
         if receiver is None or self._error is not None or self._ended:
             return False
@@ -265,14 +265,14 @@ class PublishedTrack:
         return link.error is None and not link.connection.congested
 
     async def until_room(self, ttl: float | None) -> bool:
-        """Wait for a link that is not congested; False if ``ttl`` seconds passed before."""
+        """Wait for a link that is not congested; False after ``ttl`` seconds."""
         try:
             async with asyncio.timeout(ttl):
                 while True:
                     self._check()
                     receiver = self.receiver
                     if receiver is None and self._attached:
-                        return True  # nobody wants it now: there is nothing to wait for
+                        return True  # without a receiver there is no congestion
                     if receiver is None or receiver.link.error is not None:
                         self._news.clear()
                         await self._news.wait()
@@ -285,11 +285,11 @@ class PublishedTrack:
             return False
 
     def stamp(self) -> float | None:
-        """The capture time of an object that is written now."""
+        """Return the capture time for the next object; None without timestamps."""
         return time.time() if self._timestamps else None
 
     def take(self, group: int) -> Location:
-        """The next location in a group."""
+        """Assign the next location in a group."""
         self._check()
         return self._numbering.take(group)
 
@@ -307,11 +307,11 @@ class PublishedTrack:
     # Ending
 
     async def end(self) -> None:
-        """Tell the relay that nothing more follows. Calling it again does nothing."""
+        """End the track at the relay. A second call does nothing."""
         self.end_now()
 
     def end_now(self) -> None:
-        """The same, at once."""
+        """Do the same without ``await``."""
         if self._ended:
             return
         self._ended = True
@@ -342,7 +342,7 @@ class PublishedTrack:
     # Durable
 
     async def attach(self, link: Link) -> None:
-        """Offer the track on a link; see ``Durable``."""
+        """Publish the track on a link; see ``Durable``."""
         if self._announce:
             self._attached = True
             self._news.set()
@@ -428,15 +428,15 @@ _GROUP_BITS: Final = 48
 
 
 def transport_priority(priority: int, group: int) -> int:
-    """How urgent a stream is: the publisher's priority first, then the older group."""
+    """Return the priority of a stream: the publisher's priority first, then the older group."""
     return (priority + 1 << _GROUP_BITS) | min(group, (1 << _GROUP_BITS) - 1)
 
 
 class Group:
     """One subgroup of a track, by default the only one of its group.
 
-    ``async with track.group() as group: await group.write(b"...")`` ends the group behind the
-    block. An error inside abandons it: the stream is reset.
+    ``async with track.group() as group: await group.write(b"...")`` ends the group after the
+    block. An error inside the block abandons the group: its stream is reset.
     """
 
     __slots__ = (
@@ -475,7 +475,7 @@ class Group:
         self._hurried = False
         self._missed = False  # whether an object of this subgroup was numbered and not sent
         self.closed = False
-        """Whether nothing more can be written."""
+        """Whether the group has ended."""
 
     async def write(
         self,
@@ -484,7 +484,10 @@ class Group:
         extensions: Iterable[tuple[int, int | bytes]] = (),
         ttl: float | None = None,
     ) -> Location:
-        """Send the next object; waits while the connection is congested or being restored."""
+        """Send the next object and return its location.
+
+        The call waits while the connection is congested or being restored.
+        """
         if not (self._track.has_room() or await self._track.until_room(ttl)):
             return self.skip()
         return self.write_now(payload, extensions=extensions, ttl=ttl)
@@ -497,7 +500,7 @@ class Group:
         ttl: float | None = None,
         fin: bool = False,
     ) -> Location:
-        """Send the next object without waiting for room: never blocks."""
+        """Send the next object without waiting, even if the connection is congested."""
         if self.closed:
             raise StateError(f"group {self.group} has ended")
         track = self._track
@@ -521,13 +524,13 @@ class Group:
         if stream is None or writer is None:
             raise StateError(f"group {self.group} has no stream")
         if ttl is not None or self._hurried:
-            # What follows an object with a ttl must not be dropped for it.
+            # A deadline applies to its own object only, not to those after it.
             stream.set_deadline(None if ttl is None else link.connection.now + ttl)
         self._hurried = ttl is not None
         if writer.object_id < 0:
             stream.write(writer.start)
         head = writer.object_header(location.object, len(payload), extensions=block)
-        # Joined if short: a second piece costs more than the copy.
+        # A short payload is joined: a second write costs more than the copy.
         if len(payload) <= 2048:
             stream.write(head + payload, fin)
         else:
@@ -539,16 +542,16 @@ class Group:
         return location
 
     def skip(self) -> Location:
-        """Number an object and do not send it: it is too old already."""
+        """Assign a location to an object that is too old to be sent."""
         self._track.unsent += 1
         self._missed = True
         return self._track.take(self.group)
 
     def _open(self, link: Link, alias: int, ttl: float | None) -> None:
-        """A stream for this subgroup; a second one is a subgroup of its own.
+        """Open the stream of this subgroup; any further stream is another subgroup.
 
-        Its id is that of its first object, which no other subgroup of the group can have: objects
-        that were promised to a stream that is gone must not follow on another (16: 10.4.2).
+        The id of a further subgroup is that of its first object, which is unique in the group.
+        Objects of a lost stream must not follow on another stream (16: 10.4.2).
         """
         again = self._writer is not None
         subgroup = None if again else self._subgroup
@@ -569,7 +572,7 @@ class Group:
             priority=self._priority,
             has_extensions=True,
             end_of_group=self._end_of_group,
-            # Without this bit some subscribers take the group for one that lacks its head.
+            # Without this bit some subscribers assume that earlier objects are missing.
             first_object=link.draft >= Draft.D18 and not again and not self._missed,
         )
         self._writer = SubgroupWriter(header, link.draft)
@@ -581,11 +584,11 @@ class Group:
             self._unwanted = self._unwanted or stopped
 
     async def end(self) -> None:
-        """Nothing more follows in this subgroup."""
+        """End this subgroup."""
         self.end_now()
 
     def end_now(self) -> None:
-        """The same, at once."""
+        """Do the same without ``await``."""
         if not self.closed:
             self.closed = True
             self._end_stream()
@@ -596,7 +599,7 @@ class Group:
         self._forget()
 
     def abandon(self) -> None:
-        """Give up what was not sent yet."""
+        """Reset the stream, without the data that was not sent yet."""
         self.closed = True
         if self._stream is not None and self._link is not None and self._link.error is None:
             self._stream.reset(int(STREAM_RESET_CODES[self._link.draft].CANCELLED))

@@ -1,4 +1,4 @@
-"""How a playback goes, told to the relay: a track of reports beside the media.
+"""Reports playback quality to the relay, on a track beside the media.
 
 ::
 
@@ -10,8 +10,8 @@
             reporter.stalled()
             reporter.resumed()
 
-Nothing here waits or raises because of the relay or the network: what happens is noted, and a task
-sends it. What does not fit is dropped, and counted.
+No method waits or raises because of the relay or the network: a task sends the records. Records
+that do not fit are dropped and counted.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 __all__ = ["Reporter"]
 
 _SPACING: Final = 1.0
-"""Seconds between two objects, whatever happens: what happens meanwhile goes into one."""
+"""The shortest time between two objects, in seconds; records in between share one object."""
 _GRACE: Final = 1.0
-"""Seconds that the last words may take."""
+"""Seconds to wait for the last record to be sent."""
 
 
 class Reporter:
-    """What a player tells of its playback; made by :meth:`laps_sdk.Session.reports`."""
+    """Reports one playback; :meth:`laps_sdk.Session.reports` makes it."""
 
     __slots__ = (
         "_began",
@@ -60,20 +60,20 @@ class Reporter:
         interval: float,
     ) -> None:
         self._publish = publish
-        """Offers the track of reports to the relay."""
+        """Publishes the track of reports."""
         self._playback = playback
         self._interval = interval
         self._began = 0.0
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.refused: str | None = None
-        """Why nothing is sent (any more): what the relay or the connection said."""
+        """Why no reports are sent: the error of the relay or the connection; None if they are."""
         self.sent = 0
         """Objects sent."""
 
     @property
     def dropped(self) -> int:
-        """Reports that were made and not sent, for others had to wait too long."""
+        """Records that were dropped because too many were waiting."""
         return self._playback.dropped
 
     # Life
@@ -95,9 +95,9 @@ class Reporter:
     # What happens
 
     def started(self, startup: float | None = None) -> None:
-        """The first frame is shown, so many seconds after the wish to see it.
+        """Report the first frame, ``startup`` seconds after the user asked for it.
 
-        Without ``startup`` the time counts from the beginning of ``async with``.
+        By default the time counts from the beginning of ``async with``.
         """
         now = time.monotonic()
         took = now - self._began if startup is None else startup
@@ -113,31 +113,32 @@ class Reporter:
         asked: float | None = None,
         rate: float | None = None,
     ) -> None:
-        """What is so now, for the next report; what is left out stays as it was.
+        """Set measurements for the next report; omitted ones keep their values.
 
-        ``buffer`` and ``latency`` (behind live) are seconds, ``bitrate`` is that of the media and
-        ``asked`` what the player would be content with, in bits a second; ``rate`` 1 is real time.
+        ``buffer`` and ``latency`` (behind live) are in seconds. ``bitrate`` is that of the media,
+        ``asked`` the one that the player needs, both in bits per second. ``rate`` is the playback
+        rate; 1 is real time.
         """
         self._playback.measured(
             buffer=buffer, latency=latency, bitrate=bitrate, asked=asked, rate=rate
         )
 
     def gap(self, gap: Gap) -> None:
-        """Objects did not arrive: give this as ``on_gap`` to a subscription."""
+        """Count missing objects; pass this method as ``on_gap`` to a subscription."""
         self._playback.missed(gap.objects or 1)
 
     def stalled(self) -> None:
-        """The buffer is empty and nothing moves; said again it changes nothing."""
+        """Report the begin of a stall; a second call changes nothing."""
         self._playback.stalled(time.monotonic(), time.time())
         self._wake.set()
 
     def resumed(self) -> None:
-        """A stall is over."""
+        """Report the end of a stall."""
         self._playback.resumed(time.monotonic(), time.time())
         self._wake.set()
 
     def state(self, state: str) -> None:
-        """The player does something else, as CMCD writes it.
+        """Report the state of the player as a CMCD code.
 
         ``s`` starting, ``p`` playing, ``k`` seeking, ``r`` stalled, ``a`` paused, ``w`` waiting,
         ``e`` ended, ``f`` failed, ``q`` quit, ``d`` preloading.
@@ -146,7 +147,7 @@ class Reporter:
         self._wake.set()
 
     def failed(self, code: str, *, fatal: bool = False) -> None:
-        """Something went wrong: ``code`` is a word of your own, such as ``decode``."""
+        """Report an error; ``code`` is a word of the application, such as ``decode``."""
         self._playback.failed(time.monotonic(), time.time(), code, fatal=fatal)
         self._wake.set()
 
@@ -158,8 +159,8 @@ class Reporter:
             async with track:
                 await self._send_for_ever(track)
         except LapsError as error:
-            # A relay that takes no reports, a token that does not reach so far, a session that is
-            # over: the media is what matters.
+            # The relay refuses reports, the token does not allow them, or the session is over:
+            # none of these may disturb the playback.
             self.refused = str(error)
 
     async def _send_for_ever(self, track: PublishedTrack) -> None:
@@ -183,7 +184,7 @@ class Reporter:
                 await self._pause(max(0.0, due - now))
 
     async def _pause(self, seconds: float, *, until_the_end: bool = False) -> None:
-        """Wait so long, or until something happens; or only until the end."""
+        """Wait for ``seconds`` or the next event; with ``until_the_end`` for the end only."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._wake.wait()

@@ -1,4 +1,4 @@
-"""``connect`` and the session that it returns: where every application begins."""
+"""``connect`` and :class:`Session`: the entry points of every application."""
 
 from __future__ import annotations
 
@@ -60,19 +60,19 @@ if TYPE_CHECKING:
 __all__ = ["Order", "Overflow", "Session", "connect"]
 
 Order = Literal["ascending", "descending"]
-"""Which group goes first."""
+"""The order in which groups are delivered."""
 
 Overflow = Literal["wait", "drop"]
-"""A full receive queue holds the sender back, or drops its oldest object."""
+"""A full receive queue either holds the sender back or drops its oldest object."""
 
 _REPORT_PRIORITY: Final = 255
-"""Reports give way to everything else that is sent."""
+"""The lowest priority: everything else is sent before reports."""
 
 _ORDERS = {"ascending": GroupOrder.ASCENDING, "descending": GroupOrder.DESCENDING}
 
 
 class Session:
-    """A session with a relay; made by :func:`laps_sdk.connect`."""
+    """A session with a relay; :func:`laps_sdk.connect` makes it."""
 
     __slots__ = ("_aliases", "_announcements", "_published", "_reconnector", "_watchers")
 
@@ -93,7 +93,7 @@ class Session:
         await self._close(drain=error is None)
 
     async def close(self) -> None:
-        """End every track and the session; what was written goes out first."""
+        """End every track and the session, after all written data is sent."""
         await self._close(drain=True)
 
     async def _close(self, *, drain: bool) -> None:
@@ -105,40 +105,40 @@ class Session:
 
     @property
     def address(self) -> RelayAddress:
-        """Where the relay is; a relay that goes away may say where to go."""
+        """The address of the relay; a GOAWAY can change it."""
         return self._reconnector.address
 
     @property
     def connected(self) -> bool:
-        """Whether there is a connection now."""
+        """Whether the session is connected now."""
         return self._reconnector.link is not None
 
     @property
     def draft(self) -> str | None:
-        """The draft that is spoken now, ``moqt-18`` or ``moqt-16``."""
+        """The MoQT draft in use, ``moqt-18`` or ``moqt-16``; None without a connection."""
         link = self._reconnector.link
         return None if link is None else link.draft.alpn
 
     @property
     def relay(self) -> str | None:
-        """What the relay says about its software."""
+        """The name of the relay's software, if the relay sent it."""
         link = self._reconnector.link
         return None if link is None else link.setup.moqt_implementation
 
     @property
     def reconnects(self) -> int:
-        """How many connections followed the first one."""
+        """The number of connections after the first one."""
         return self._reconnector.reconnects
 
     @property
     def rtt(self) -> float | None:
-        """The smoothed round-trip time in seconds, once there is one."""
+        """The smoothed round-trip time in seconds; None until it is measured."""
         link = self._reconnector.link
         return None if link is None else link.connection.rtt
 
     @property
     def stats(self) -> ConnectionStats | None:
-        """Figures of the present connection."""
+        """Statistics of the current connection; None without one."""
         link = self._reconnector.link
         return None if link is None else link.connection.stats()
 
@@ -159,11 +159,14 @@ class Session:
         order: Order = "ascending",
         properties: KeyValues = (),
     ) -> PublishedTrack:
-        """Offer a track to the relay, and wait until it has taken it.
+        """Publish a track and return it once the relay has accepted it.
 
-        With ``announce`` only its namespace is told, and the relay subscribes when somebody wants
-        the track. ``first`` is the number of its first group; without it the clock says. Objects
-        carry the time at which they were written unless ``timestamps`` is False.
+        With ``announce`` the session announces only the namespace, and the relay subscribes when a
+        subscriber asks for the track. ``first`` is the number of the first group; by default it is
+        taken from the clock. Each object carries its capture time unless ``timestamps`` is False.
+
+        Raises ``RequestRefusedError`` if the relay refuses the track, ``RequestTimeoutError`` if it
+        does not answer, and ``StateError`` if the session publishes the track already.
         """
         track_name = to_track(namespace, name)
         if track_name in self._published:
@@ -222,15 +225,14 @@ class Session:
         namespace: NamespaceLike = NAMESPACE,
         interval: float = 10.0,
     ) -> Reporter:
-        """Tell the relay how a playback goes: to be used with ``async with``.
+        """Return a reporter of playback quality, for use with ``async with``.
 
-        ``content`` is what is played, ``playback`` the random id of this playing of it; the relay
-        keeps hashes of both. A report goes out every ``interval`` seconds, and when something
-        happens. It gives way to everything else that is sent, and a relay that wants none is no
-        error.
+        ``content`` names the content, ``playback`` is a random id of this playback; the relay keeps
+        hashes of both. The reporter sends a report every ``interval`` seconds and at each event.
+        Reports have the lowest priority. A relay that refuses them causes no error.
         """
         if interval < 1:
-            raise EncodeError(f"interval {interval}: wants seconds, 1 or more")
+            raise EncodeError(f"interval {interval}: must be 1 second or more")
         told = Playback(uuid.uuid4().hex if playback is None else playback, content)
         name = FullTrackName(to_namespace(namespace), told.session.encode())
         publish = functools.partial(
@@ -259,26 +261,26 @@ class Session:
         on_gap: Callable[[Gap], None] | None = None,
         gap_after: float = 3.0,
     ) -> Subscription:
-        """The objects of a track from now on.
+        """Return a subscription to a track; ``async with`` or ``async for`` starts it.
 
-        ``start`` is ``"latest"`` (the next object), ``"next-group"``, a group, or a location;
-        ``end`` the last group. ``join`` first fetches so many groups before the present one, and
-        the present one up to now. ``wait`` is how many seconds to wait for a publisher.
+        ``start`` is ``"latest"`` (the next object), ``"next-group"``, a group, or a location.
+        ``end`` is the last group. ``join`` first fetches that many groups before the current one,
+        and the objects of the current one so far. ``wait`` is the time to wait for a publisher, in
+        seconds.
 
-        A publisher that is lost without having ended the track ends the subscription with
-        ``SubscriptionEndedError``. With ``follow`` the subscription then waits for the next
-        publisher, however long that takes, and goes on with what that one sends. A connection
-        to the relay that is lost is made again either way.
+        If the publisher is lost without ending the track, the subscription raises
+        ``SubscriptionEndedError``. With ``follow`` it waits for the next publisher instead, without
+        a limit. A lost connection to the relay is restored in both cases.
 
-        The queue holds ``max_objects`` and ``max_bytes``; over that the relay is held back, or with
-        ``overflow="drop"`` the oldest is thrown away and counted.
+        The queue holds at most ``max_objects`` and ``max_bytes``. A full queue holds the relay
+        back; with ``overflow="drop"`` it drops and counts its oldest object.
 
-        ``on_gap`` is called for objects that did not arrive: at once if they cannot come any more
-        (the connection was lost and no cache has them, or the subscription has ended), and else
-        ``gap_after`` seconds after the streams of their group have ended and a later group has
-        begun, or the end of their group is known. Streams overtake each other, most of all while
-        a way in the network changes, so what is missing may be under way. An object that comes
-        even later is given out like any other, and counted in ``late``.
+        ``on_gap`` is called for objects that did not arrive. It is called at once if they can no
+        longer arrive: the connection was lost and no cache has them, or the subscription ended.
+        Otherwise it is called ``gap_after`` seconds after their group is over. A group is over
+        when its streams have ended and either its end is known or a later group has begun. Streams
+        can overtake each other, so a missing object may still be in flight. An object that arrives
+        after its gap was reported is delivered as usual and counted in ``late``.
         """
         return Subscription(
             self._reconnector,
@@ -312,7 +314,7 @@ class Session:
         max_objects: int = 4096,
         max_bytes: int = 16 * 1024 * 1024,
     ) -> Fetch:
-        """Objects of the past, from ``start`` to ``end``: groups, or locations; both included."""
+        """Return past objects from ``start`` to ``end`` inclusive, each a group or a location."""
         return Fetch(
             self._reconnector,
             to_track(namespace, name),
@@ -325,21 +327,21 @@ class Session:
     # Looking around
 
     def namespaces(self, prefix: NamespaceLike = "") -> Namespaces:
-        """News of namespaces that begin with ``prefix``; the empty one is the beginning of all."""
+        """Return additions and removals of namespaces below ``prefix``; "" matches all."""
         return Namespaces(self._reconnector, to_namespace(prefix))
 
     def tracks(self, prefix: NamespaceLike = "", *, top_n: int | None = None) -> Tracks:
-        """News of tracks that are published below ``prefix``.
+        """Return additions and removals of tracks that are published below ``prefix``.
 
-        With ``top_n`` only of those that rank highest, as far as the relay can tell them by the
-        ranking property of their objects. Draft 16; in draft 18 say it to ``connect``.
+        ``top_n`` limits them to the tracks that rank highest by the ranking property of their
+        objects. It works with draft 16; with draft 18 pass ``top_n`` to :func:`laps_sdk.connect`.
         """
         return Tracks(self._reconnector, to_namespace(prefix), self._watchers, top_n)
 
     async def track_status(
         self, namespace: TrackLike, name: str | bytes | None = None
     ) -> TrackStatus:
-        """What a subscription would find."""
+        """Return the status of a track; raises ``RequestRefusedError`` if the relay knows none."""
         track = to_track(namespace, name)
         link = await self._reconnector.link_in_time()
         what = f"TRACK_STATUS {track}"
@@ -392,7 +394,7 @@ class Session:
 
 
 def _ignore(event: Event) -> None:
-    """A status has nothing behind its answer."""
+    """Ignore events after the answer to TRACK_STATUS."""
 
 
 def _properties(
@@ -402,7 +404,7 @@ def _properties(
     order: GroupOrder,
     others: KeyValues,
 ) -> KeyValues:
-    """The properties of a track; what is the default is left out."""
+    """Return the properties of a track, without those that have default values."""
     pairs = list(others)
     if delivery_timeout is not None:
         milliseconds = max(1, int(delivery_timeout * 1000))
@@ -434,19 +436,21 @@ def connect(
     top_n: int | None = None,
     network: MemoryNetwork | None = None,
 ) -> Session:
-    """A session with a relay, to be used with ``async with``.
+    """Return a session with a relay; ``async with`` connects and closes it.
 
-    ``moqt://host:33435`` is raw QUIC, ``https://host:33435/moq`` WebTransport.
+    ``moqt://host:33435`` selects raw QUIC, ``https://host:33435/moq`` WebTransport. Entering the
+    session raises ``ConnectError`` if there is no connection.
 
-    The certificate is checked against the system's authorities, against ``ca_file``, or only by its
-    SHA-256 (``pin``, as ``laps-relay dev-cert`` prints it). On loopback the development certificate
-    of a relay of the same user is found by itself. ``insecure`` takes any.
+    The relay's certificate is checked against the system's authorities. ``ca_file`` names another
+    authority. ``pin`` is the SHA-256 of the one trusted certificate, as ``laps-relay dev-cert``
+    prints it. On loopback the session also trusts the development certificate of the same user's
+    relay. ``insecure`` accepts any certificate.
 
-    ``token`` authorizes the session: a token, or a function that gives a fresh one for each
-    connection. ``timeout`` is how long to wait for a connection and for each answer, in seconds.
-    A connection that is lost is made again, unless ``reconnect`` is False; ``backoff`` says when.
-    ``top_n`` asks for only so many tracks below each prefix, those that rank highest.
-    ``network`` is for tests: the memory network on which ``address`` is.
+    ``token`` authorizes the session: a token, or a function that returns a new one for each
+    connection. ``timeout`` limits the wait for a connection and for each answer, in seconds. A
+    lost connection is restored after the delays of ``backoff``, unless ``reconnect`` is False.
+    ``top_n`` limits discovery to the highest-ranking tracks below each prefix. ``network`` is the
+    memory network of a test.
     """
     return Session(
         parse_address(address) if isinstance(address, str) else address,

@@ -1,15 +1,15 @@
-"""A subscription: objects of a track as they are published, across connections.
+"""Subscriptions: the objects of a track as they are published, across connections.
 
 ::
 
     SUBSCRIBE -> SUBSCRIBE_OK (alias) -> streams and datagrams -> queue -> async for
                         |
-                        '-- join, or after a new connection: Backfill fetches what lies between the
-                            last object that came and the first that will; live objects wait
+                        '-- join, or after a new connection: Backfill fetches the objects between
+                            the last received one and the live ones; live objects wait
 
-    PUBLISH_DONE (n streams) -> n have come and none is open        -> over
-     (Teardown)              -> some are missing or open            -> over when nothing moves
-                             -> the reader has to catch up first    -> wait for the reader
+    PUBLISH_DONE (n streams) -> n have arrived and none is open     -> over
+     (Teardown)              -> some are missing or open            -> over when no data arrives
+                             -> the queue is full                   -> wait for the application
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.properties import TrackProperties
 from laps_wire.moqt.session import (
     Event,
+    OkMessage,
     PublishEnded,
     RequestAccepted,
     RequestCancelled,
@@ -52,7 +53,6 @@ from laps_wire.moqt.session import (
     UpdateAccepted,
     UpdateRejected,
 )
-from laps_wire.moqt.session.events import OkMessage
 from laps_wire.moqt.structures import FetchTarget, Location, RelativeJoiningFetch, StandaloneFetch
 from laps_wire.names import FullTrackName
 
@@ -62,7 +62,7 @@ _KEPT_GAPS: Final = 1024
 
 
 class Subscription(ItemIterator[Object]):
-    """Objects of a track; made by :meth:`laps_sdk.Session.subscribe`."""
+    """The objects of a track; :meth:`laps_sdk.Session.subscribe` makes it."""
 
     __slots__ = (
         "_alias",
@@ -106,23 +106,23 @@ class Subscription(ItemIterator[Object]):
         self._progress = Progress(late=options.gap_after)
         self._gap_timer: asyncio.TimerHandle | None = None
         self.gaps: deque[Gap] = deque(maxlen=_KEPT_GAPS)
-        """What did not arrive: the latest gaps, oldest first."""
+        """The most recent gaps, oldest first."""
         self.objects = 0
-        """Objects that arrived."""
+        """Objects received."""
         self.bytes = 0
-        """Bytes of payload that arrived."""
+        """Bytes of payload received."""
         self.duplicates = 0
-        """Objects that arrived again and were not given out."""
+        """Objects that arrived twice; the second copy is discarded."""
         self.largest_at_start: Location | None = None
-        """The largest object when the relay accepted the subscription, if there was one."""
+        """The largest object when the relay accepted the subscription; None if there was none."""
         self.properties: TrackProperties | None = None
-        """What the publisher says about the track."""
+        """The properties of the track; None until the relay accepts the subscription."""
         self._link: Link | None = None
         self._offer: Offer | None = None
         self._request: Request | None = None
         self._alias: int | None = None
         self._fill_from: Location | None = None
-        """The first object that had not come when the present link took the subscription."""
+        """The first object that was missing when the current link accepted the subscription."""
         self._teardown = Teardown(self)
         self._backfill = Backfill(self, f"FETCH {name}", self._progress, options.limits)
 
@@ -131,21 +131,21 @@ class Subscription(ItemIterator[Object]):
 
     @property
     def dropped(self) -> int:
-        """Objects that were thrown away here because they were not taken fast enough."""
+        """Objects that were dropped because the application read too slowly."""
         return self._queue.window.dropped
 
     @property
     def late(self) -> int:
-        """Objects that arrived after they were told as a gap."""
+        """Objects that arrived after they were reported as a gap."""
         return self._progress.late
 
     def dropped_early(self, size: int) -> None:
-        """Count an object that found no room to wait."""
+        """Count an object that was dropped before it was queued."""
         self._queue.window.drop(size)
 
     @property
     def queued(self) -> int:
-        """Objects that wait to be taken."""
+        """Objects in the receive queue."""
         return len(self._queue)
 
     # For applications
@@ -179,7 +179,7 @@ class Subscription(ItemIterator[Object]):
                 await self._backfill.run(link, past, self._reconnector.options.timeout)
 
     async def _wake(self, offer: Offer, wanted: Parameters) -> None:
-        """The relay has published the track to us already: let its objects come."""
+        """Use the PUBLISH that the relay sent for this track: set its forward state to 1."""
         link, message = offer.link, offer.message
         self._offer = offer
         answer = SubscribeOk(
@@ -195,7 +195,7 @@ class Subscription(ItemIterator[Object]):
         if self._offer is not None and self._offer.link is link:
             self._offer = None
         if self._link is link and self._teardown.last_word is not None:
-            self.finish()  # nothing more would have come but what was under way
+            self.finish()  # only data in flight is missing
         elif self._link is link:
             self._link = self._request = self._alias = None
             self._streams_lost()
@@ -218,7 +218,7 @@ class Subscription(ItemIterator[Object]):
                 self._accepted(link, event.request_id, answer)
             case PublishEnded():
                 link.forget(event.request_id)
-                # A relay that is being left ends what its publishers take with them.
+                # A relay that sent GOAWAY also ends tracks whose publishers move.
                 moving = link.goaway is not None and not _is_good(event.message, link)
                 if self._link is link and not moving:
                     self._teardown.publish_done_received(event.message)
@@ -230,7 +230,7 @@ class Subscription(ItemIterator[Object]):
                 pass
 
     def _accepted(self, link: Link, request_id: int, answer: SubscribeOk) -> None:
-        """Objects may follow in the same turn, so everything is made ready here."""
+        """Prepare for objects, which may arrive in the same turn."""
         old_link, old_request, old_alias = self._link, self._request, self._alias
         self.largest_at_start = answer.parameters.largest_object
         self.properties = TrackProperties.of(answer.track_properties, link.draft)
@@ -281,7 +281,7 @@ class Subscription(ItemIterator[Object]):
         self._end(RequestError(f"SUBSCRIBE {self.name}: {error}"))
 
     def take(self, item: MoqObject, received_at: float, *, live: bool) -> None:
-        """An object came, live or from the past."""
+        """Handle an object, live or fetched."""
         link, header = self._link, item.header
         if self._ended or link is None:
             return
@@ -292,7 +292,7 @@ class Subscription(ItemIterator[Object]):
             return
         location = header.location
         if header.status is not ObjectStatus.NORMAL:
-            # It stands where the next object would.
+            # An end marker has the location of the next object.
             self._progress.note(location)
             self._progress.complete(location.group)
             self.report()
@@ -330,19 +330,19 @@ class Subscription(ItemIterator[Object]):
         self.settle()
 
     def hold_live(self) -> None:
-        """Too many live objects wait for the past."""
+        """Pause the live streams: too many live objects wait for the backfill."""
         if self._link is not None:
             self._link.incoming.pause(self)
 
     def let_live(self) -> None:
-        """The past has come."""
+        """Resume the live streams after the backfill."""
         if self._link is not None and not self._queue.window.paused:
             self._link.incoming.resume(self)
 
     # Gaps
 
     def report(self) -> None:
-        """Tell the gaps that have become known, and look again when more may be."""
+        """Report new gaps, and set a timer for those that may follow."""
         loop = asyncio.get_running_loop()
         for gap in self._progress.take_gaps(loop.time()):
             self.note_gap(gap)
@@ -354,7 +354,7 @@ class Subscription(ItemIterator[Object]):
         self.report()
 
     def note_gap(self, gap: Gap) -> None:
-        """Keep and tell a gap."""
+        """Record a gap and call ``on_gap``."""
         self.gaps.append(gap)
         if self._on_gap is not None:
             self._on_gap(gap)
@@ -363,21 +363,21 @@ class Subscription(ItemIterator[Object]):
 
     @property
     def patience(self) -> float:
-        """See ``Teardown``: seconds to wait for the rest of a stream that has begun."""
+        """Seconds to wait for the rest of an open stream; see ``Teardown``."""
         return self._reconnector.options.timeout
 
     @property
     def busy(self) -> bool:
-        """See ``Teardown``: whether more comes once the reader has taken what is there."""
+        """Whether more objects follow once the application has read; see ``Teardown``."""
         return self._backfill.active or self._queue.window.paused
 
     def settle(self) -> None:
-        """The end may have come."""
+        """End the subscription if everything has arrived."""
         if not self._ended and not self._backfill.active:
             self._teardown.settle()
 
     def finish(self) -> None:
-        """Nothing more will come of this publisher."""
+        """End the subscription: nothing more arrives from this publisher."""
         last, link = self._teardown.last_word, self._link
         if last is None or link is None or _is_good(last, link):
             self._progress.finish()
@@ -387,7 +387,7 @@ class Subscription(ItemIterator[Object]):
             self._over(SubscriptionEndedError(f"SUBSCRIBE {self.name}", last, link.draft))
 
     def _over(self, error: RequestError) -> None:
-        """It ended otherwise than with its track: for good, or until there is a publisher again."""
+        """End with an error, or with ``follow`` subscribe again."""
         link, request, alias = self._link, self._request, self._alias
         if self._ended or not self._options.follow or link is None:
             self._progress.finish()
@@ -419,7 +419,7 @@ class Subscription(ItemIterator[Object]):
             self._release(link, request, alias)
 
     def _release(self, link: Link, request: Request | None, alias: int | None) -> None:
-        """Want nothing more from a link."""
+        """Release the request and the alias on a link."""
         if link.error is not None:
             return
         if alias is not None:
@@ -432,7 +432,7 @@ class Subscription(ItemIterator[Object]):
 
 
 def _is_good(last: PublishDone, link: Link) -> bool:
-    """Whether a subscription came to the end that it should have."""
+    """Return whether the publisher or the subscriber ended the track as planned."""
     codes = PUBLISH_DONE_CODES[link.draft]
     return last.status_code in (codes.TRACK_ENDED, codes.SUBSCRIPTION_ENDED)
 
@@ -442,18 +442,18 @@ def _behind(last: Location | None) -> Location | None:
 
 
 class Past(NamedTuple):
-    """What to fetch."""
+    """The range of a backfill."""
 
     target: FetchTarget
     start: Location
     end: Location
     """The last object."""
     cause: GapCause | None
-    """What to call it if it does not come; None: nothing, nobody was promised it."""
+    """The cause of the gap if the range does not arrive; None: report no gap."""
 
 
 class Backfill:
-    """One subscription's way from the past to the present."""
+    """Fetches past objects of one subscription while live objects wait."""
 
     __slots__ = (
         "_kept",
@@ -480,17 +480,17 @@ class Backfill:
         self._run: FetchRun | None = None
         self._past: Past | None = None
         self._reached: Location | None = None
-        """The last object of the past that came."""
+        """The last past object that arrived."""
         self.active = False
-        """Whether live objects have to wait."""
+        """Whether live objects wait."""
 
     def begin(self) -> None:
-        """From now on live objects wait, and nothing counts as missing."""
+        """Let live objects wait and report no gaps."""
         self.active = True
         self._progress.hold()
 
     def keep(self, obj: Object, size: int) -> None:
-        """A live object waits, within the limits of the queue that it waits for."""
+        """Hold a live object, within the limits of the receive queue."""
         window = self._window
         while (verdict := window.judge(size)) is Verdict.DROP_OLDEST:
             _, old = self._kept.popleft()
@@ -505,7 +505,7 @@ class Backfill:
             self._owner.hold_live()
 
     async def run(self, link: Link, past: Past, seconds: float) -> None:
-        """Fetch; returns when the relay has answered, and goes on in the background."""
+        """Fetch the range; returns after the answer, and objects arrive in the background."""
         self._past, self._reached = past, None
         run = self._run = FetchRun(
             link, self._what, take=self._came, over=self._over, absent=self._owner.absent
@@ -527,7 +527,7 @@ class Backfill:
         self._owner.settle()
 
     def _missed(self) -> None:
-        """The rest of the past will not come: say so, if any of it was promised or has come."""
+        """Report the rest of the range as a gap, if it was due or has begun to arrive."""
         past, first = self._past, self._first_missing()
         if past is None or first is None:
             return
@@ -544,9 +544,9 @@ class Backfill:
         return first if first <= past.end else None
 
     def break_off(self) -> Location | None:
-        """The link is being left: the first object of the past that has not come yet.
+        """Cancel the fetch on a link that is left; return the first object still missing.
 
-        Live objects go on waiting, for the rest of the past or for :meth:`give_up`.
+        Live objects keep waiting until :meth:`end` or :meth:`give_up`.
         """
         run, self._run = self._run, None
         if run is None:
@@ -555,13 +555,13 @@ class Backfill:
         return self._first_missing()
 
     def give_up(self) -> None:
-        """Nobody has the rest of the past."""
+        """Stop waiting for the rest: no cache has it."""
         if self.active:
             self._missed()
             self.end()
 
     def end(self) -> None:
-        """The past has come, as far as it comes: live objects follow."""
+        """Finish the backfill and release the live objects."""
         self._run = self._past = None
         self.active = False
         self._progress.release()
@@ -573,19 +573,19 @@ class Backfill:
         self._owner.report()
 
     def cancel(self) -> None:
-        """Nothing is wanted any more."""
+        """Cancel the fetch and drop the live objects that wait."""
         run, self._run = self._run, None
         self._kept.clear()
         if run is not None:
             run.cancel()
 
     def pause(self) -> None:
-        """The queue is full."""
+        """Pause the fetch: the queue is full."""
         if self._run is not None:
             self._run.link.incoming.pause(self._run)
 
     def resume(self) -> None:
-        """The queue has room."""
+        """Resume the fetch: the queue has room."""
         if self._run is not None:
             self._run.link.incoming.resume(self._run)
 
@@ -599,9 +599,10 @@ async def ask_for_track(
     wait: float,
     received: Callable[[Event], None],
 ) -> tuple[Request, OkMessage]:
-    """SUBSCRIBE, again and again while there is no publisher and time to wait for one.
+    """Send SUBSCRIBE and return the request and its answer.
 
-    In draft 18 the relay waits for us, in draft 16 we ask again, for the last time at the end.
+    Without a publisher a relay of draft 18 waits up to ``wait`` seconds. With draft 16 this
+    function subscribes again until that time is over.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait
@@ -622,7 +623,7 @@ async def ask_for_track(
 
 
 async def wake_offer(offer: Offer, wanted: Parameters, seconds: float) -> None:
-    """Let the objects of an offer come; its user hears what happens to it."""
+    """Set the forward state of an offer to 1 and wait for the answer."""
     woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     user = offer.user
 
@@ -635,7 +636,7 @@ async def wake_offer(offer: Offer, wanted: Parameters, seconds: float) -> None:
     offer.user = received
     what = replace(wanted, forward=True, group_order=None, rendezvous_timeout=None)
     await offer.link.update(offer.request_id, what)
-    # A refusal is followed by the end of the subscription, which says why.
+    # After a refusal the relay ends the subscription and gives the reason there.
     try:
         async with asyncio.timeout(seconds):
             await woken
@@ -651,9 +652,9 @@ def past_of(
     start: Location | None,
     largest: Location | None,
 ) -> Past | None:
-    """What to fetch before live objects are given out, if anything.
+    """Return the range to fetch before live objects are delivered; None for nothing.
 
-    ``start`` is where a subscription goes on that was there before.
+    ``start`` is the first missing object of a subscription that continues on a new link.
     """
     if largest is None:
         return None
@@ -664,17 +665,17 @@ def past_of(
     end = Location(largest.group, largest.object + 1)
     last_group = options.filter.end_group
     if last_group is not None and largest.group > last_group:
-        # Nobody asked for what lies behind the end.
+        # The application did not ask for groups after the end.
         end, largest = Location(last_group, 0), Location(last_group, ANY_OBJECT)
     return Past(StandaloneFetch(name, start, end), start, largest, GapCause.RECONNECTED)
 
 
 _LINGER: Final = 2.0
-"""Seconds to wait behind the last word for streams of which nothing has come."""
+"""Seconds to wait after PUBLISH_DONE for streams that have not begun."""
 
 
 class Teardown:
-    """Knows when nothing more will come."""
+    """Decides when a subscription is complete after PUBLISH_DONE."""
 
     __slots__ = ("_objects", "_open", "_owner", "_seen", "_timer", "last_word")
 
@@ -687,16 +688,16 @@ class Teardown:
         self.last_word: PublishDone | None = None
 
     def stream_opened(self) -> None:
-        """A stream of the subscription began."""
+        """Count a stream that began."""
         self._open += 1
         self._seen += 1
 
     def stream_closed(self) -> None:
-        """... and ended."""
+        """Count a stream that ended."""
         self._open = max(0, self._open - 1)
 
     def restart(self) -> None:
-        """The subscription begins on another link, or with another publisher."""
+        """Start again on another link, or with another publisher."""
         self.cancel()
         self._open = self._seen = 0
         self.last_word = None
@@ -707,7 +708,7 @@ class Teardown:
         self.settle()
 
     def settle(self) -> None:
-        """Finish if all has come; if not, see to it that it is finished one day."""
+        """Finish if everything has arrived; otherwise set a timer."""
         last = self.last_word
         if last is None:
             return
@@ -727,14 +728,14 @@ class Teardown:
     def _waited(self) -> None:
         self._timer = None
         if self._owner.busy:
-            return  # the reader settles it when there is room again
+            return  # settled when the queue has room again
         if self._owner.objects != self._objects:
             self._arm()
         else:
             self._owner.finish()
 
     def cancel(self) -> None:
-        """Wait no more."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

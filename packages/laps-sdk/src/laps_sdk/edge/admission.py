@@ -18,7 +18,7 @@ from laps_sdk.edge.authorization import Action, Authorizer, Decision, Grant
 from laps_sdk.edge.records import Client, Load, Record
 from laps_sdk.edge.state import Due, State
 from laps_wire.moqt.codepoints import RequestErrorCode, SessionCode
-from laps_wire.moqt.session.tokens import AuthToken
+from laps_wire.moqt.session import AuthToken
 from laps_wire.names import FullTrackName, Namespace
 
 __all__ = ["Admission", "denial_code"]
@@ -44,7 +44,11 @@ class Admission:
     def overloaded(
         self, now: float, client: Client, name: Namespace | FullTrackName | None
     ) -> tuple[str, float | None] | None:
-        """Why a session may not make another request now, and when it may; None if it may."""
+        """Take one request from the rate of a session, and check the length of a name.
+
+        Returns None if the request may be made. Otherwise the reason, and after how many seconds
+        another try makes sense.
+        """
         if client.info.upstream:
             return None
         settings = self._state.settings
@@ -60,7 +64,7 @@ class Admission:
         return None
 
     def full(self, client: Client, load: Load) -> str | None:
-        """Which cap forbids one more of something; None if none does."""
+        """Return the reason why a session may have no more of a kind; None if it may."""
         settings = self._state.settings
         caps = {
             Load.SUBSCRIPTIONS: settings.session_subscriptions,
@@ -82,7 +86,7 @@ class Admission:
     # The authorizer
 
     def decide(self, now: float, client: Client, grant: Grant) -> Decision:
-        """What the authorizer says about a grant now."""
+        """Return the decision of policy and authorizer about a grant, as of ``now``."""
         if client.info.upstream:
             return _TRUSTED
         reason = self._policy(grant)
@@ -117,7 +121,7 @@ class Admission:
         name: bytes | None,
         tokens: tuple[AuthToken, ...],
     ) -> tuple[Grant, Decision]:
-        """Ask about something new."""
+        """Make a grant for a new request and decide about it; return both."""
         grant = Grant(action=action, namespace=namespace, name=name, tokens=tokens, expires=None)
         decision = self.decide(now, client, grant)
         grant.expires = decision.expires
@@ -133,7 +137,7 @@ class Admission:
         name: bytes | None,
         tokens: tuple[AuthToken, ...],
     ) -> Grant | None:
-        """Ask about a request, and reject it if it is not allowed."""
+        """Decide about a request; reject it and return None if it is not allowed."""
         grant, decision = self.request(now, client, action, namespace, name, tokens)
         if decision.allowed:
             return grant
@@ -141,7 +145,7 @@ class Admission:
         return None
 
     def setup(self, now: float, client: Client) -> bool:
-        """Ask whether a session may be; close it if not."""
+        """Decide about a session after its SETUP; close it and return False if denied."""
         grant, decision = self.request(now, client, Action.CLIENT_SETUP, None, None, ())
         if decision.allowed:
             client.grant = grant
@@ -153,7 +157,7 @@ class Admission:
     # Grants that stay
 
     def hold(self, record: Record) -> None:
-        """Watch over the grant of a record that stays."""
+        """Set the timer for the grant of a record, if the record has one."""
         if record.grant is not None:
             self.keep(record, record.grant)
 
@@ -168,9 +172,10 @@ class Admission:
     def renew(
         self, now: float, record: Record, update_id: int, tokens: tuple[AuthToken, ...]
     ) -> bool:
-        """An update came: see whether it may be made, and what new tokens change.
+        """Decide about an update, and replace the grant of its request if it brings new tokens.
 
-        False if it was rejected; whoever calls ends the request as its kind demands.
+        Returns False if the update was rejected. The caller then ends the request as its kind
+        demands.
         """
         grant = record.grant
         if grant is None:

@@ -1,7 +1,7 @@
 """Who may do what: what the control plane asks before it does anything for a session.
 
 The control plane knows requests and names, and no keys; whoever answers knows tokens and keys, and
-no tables. The forwarding plane asks nobody: it does what it was told.
+no tables. The forwarding plane does as it is programmed, and asks nobody.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
-from laps_wire.moqt.session.tokens import AuthToken
+from laps_wire.moqt.session import AuthToken
 from laps_wire.names import Namespace
 
 __all__ = ["Action", "Authorizer", "Decision", "Grant"]
 
 
 class Action(IntEnum):
-    """What a token may allow; the numbers of draft-ietf-moq-c4m."""
+    """What a token may allow. The numbers are those of draft-ietf-moq-c4m."""
 
     CLIENT_SETUP = 0
     SERVER_SETUP = 1
@@ -32,7 +32,7 @@ class Action(IntEnum):
 
 
 class Decision(NamedTuple):
-    """What the authorizer says about one request."""
+    """The answer of an authorizer about one request."""
 
     allowed: bool
     reason: str = ""
@@ -46,7 +46,7 @@ class Decision(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Grant:
-    """Why something is allowed: enough to ask again."""
+    """What a request was allowed to do, with all that is needed to decide again."""
 
     action: Action
     namespace: Namespace | None
@@ -70,7 +70,8 @@ class Authorizer(Protocol):
         tokens: Sequence[AuthToken],
         session_tokens: Sequence[AuthToken],
     ) -> Decision:
-        """Whether this may be done.
+        """Decide about one action.
 
-        ``name`` is None for actions on namespaces; both are None for CLIENT_SETUP.
+        ``name`` is None for actions on namespaces; ``namespace`` and ``name`` are None for
+        CLIENT_SETUP.
         """

@@ -46,7 +46,7 @@ _OURS: Final = frozenset(
 
 
 def request_code(draft: Draft, code: RequestErrorCode) -> int:
-    """How a draft writes an error; INTERNAL_ERROR if it cannot."""
+    """Return the number of an error in a draft; that of INTERNAL_ERROR if the draft lacks it."""
     # Draft 16 speaks of GOING_AWAY without listing it (9.4).
     if code is RequestErrorCode.GOING_AWAY:
         return int(code)
@@ -56,7 +56,7 @@ def request_code(draft: Draft, code: RequestErrorCode) -> int:
 
 
 def upstream_code(error: RequestError) -> RequestErrorCode:
-    """What a publisher's error means for whoever waits for it."""
+    """Return the error for a subscriber that follows from a publisher's error."""
     try:
         code = RequestErrorCode(error.error_code)
     except ValueError:
@@ -65,7 +65,7 @@ def upstream_code(error: RequestError) -> RequestErrorCode:
 
 
 def done_name(draft: Draft, code: int) -> str:
-    """The name of a status code of PUBLISH_DONE."""
+    """Return the name of a status code of PUBLISH_DONE, or INTERNAL_ERROR."""
     try:
         return PUBLISH_DONE_CODES[draft](code).name
     except ValueError:
@@ -73,28 +73,28 @@ def done_name(draft: Draft, code: int) -> str:
 
 
 def done_code(draft: Draft, name: str) -> int:
-    """The status code of PUBLISH_DONE with this name, or INTERNAL_ERROR."""
+    """Return the status code of PUBLISH_DONE with this name, or that of INTERNAL_ERROR."""
     codes = PUBLISH_DONE_CODES[draft].__members__
     return int(codes.get(name, codes["INTERNAL_ERROR"]))
 
 
 def reset_code(draft: Draft, name: str) -> int:
-    """The stream reset code with this name, or CANCELLED."""
+    """Return the stream reset code with this name, or that of CANCELLED."""
     codes = STREAM_RESET_CODES[draft].__members__
     return int(codes.get(name, codes["CANCELLED"]))
 
 
 def shorten(reason: str) -> str:
-    """A reason that fits its field."""
+    """Cut a reason to the length that its field can hold."""
     return reason.encode()[:MAX_REASON_LENGTH].decode(errors="ignore")
 
 
 def properties_for(pairs: KeyValues, source: Draft, target: Draft) -> KeyValues:
-    """A track's properties as another draft can carry them.
+    """Return the properties of a track as another draft can carry them.
 
-    Unknown ones are carried through. What the target cannot write is left out: 0 as a delivery
-    timeout, which is draft 18's "none", and integers of more than 62 bits. The integers inside
-    IMMUTABLE are written anew, for the two drafts do not write them alike.
+    Unknown properties are carried through. What the target draft cannot write is left out: a
+    delivery timeout of 0, which means "none" in draft 18, and integers of more than 62 bits. The
+    integers inside IMMUTABLE are encoded again, because the drafts encode integers differently.
     """
     if source is target:
         return pairs

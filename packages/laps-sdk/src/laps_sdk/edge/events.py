@@ -1,7 +1,7 @@
-"""What the relay tells its shell, for logs and telemetry: the output of ``poll_events``.
+"""What EdgeRelay reports: events for logs and telemetry, and rows for the admin.
 
-Every event is frozen, names sessions by the shell's numbers and tracks by their names, and holds no
-token and no byte of an object.
+``poll_events`` returns the events. Each is frozen, names sessions by their numbers and tracks by
+their names, and holds no token and no byte of an object. Rows do not change when the tables do.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from laps_sdk.edge.settings import SessionInfo
 from laps_sdk.forwarding.interfaces import SubscriptionCounters, TrackCounters
-from laps_wire.moqt.session.state import Kind
+from laps_wire.moqt.session import Kind
 from laps_wire.moqt.structures import Location
 from laps_wire.names import FullTrackName, Namespace
 
@@ -45,7 +45,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOpened:
-    """SETUP was exchanged and the session may make requests."""
+    """The SETUP of a session was exchanged: the session may make requests."""
 
     session: int
     info: SessionInfo
@@ -54,7 +54,7 @@ class SessionOpened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionClosed:
-    """A session is over."""
+    """A session has ended."""
 
     session: int
     code: int
@@ -89,7 +89,7 @@ class NamespaceAdded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceGone:
-    """It does so no longer."""
+    """A session publishes a namespace no longer."""
 
     session: int
     namespace: Namespace
@@ -97,7 +97,7 @@ class NamespaceGone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefixAdded:
-    """A session wants to hear of namespaces or tracks."""
+    """A session subscribed to the namespaces or tracks below a prefix."""
 
     session: int
     prefix: Namespace
@@ -108,7 +108,7 @@ class PrefixAdded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefixGone:
-    """It does so no longer."""
+    """A session has ended its subscription to a prefix."""
 
     session: int
     prefix: Namespace
@@ -132,7 +132,7 @@ class TrackRemoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublisherAdded:
-    """A session feeds a track."""
+    """A session began to feed a track."""
 
     session: int
     track: FullTrackName
@@ -142,7 +142,7 @@ class PublisherAdded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublisherGone:
-    """It does so no longer."""
+    """A session feeds a track no longer."""
 
     session: int
     track: FullTrackName
@@ -151,7 +151,7 @@ class PublisherGone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriberAdded:
-    """A session receives a track."""
+    """A session began to receive a track."""
 
     session: int
     request_id: int
@@ -162,7 +162,7 @@ class SubscriberAdded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriberGone:
-    """It does so no longer."""
+    """A session receives a track no longer."""
 
     session: int
     request_id: int
@@ -189,12 +189,12 @@ class FetchServed:
     session: int
     track: FullTrackName
     complete: bool
-    """False if parts of the range are not known and were told as such."""
+    """False if parts of the range are not known; the answer says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchRelayed:
-    """A FETCH was sent on to a publisher."""
+    """A FETCH was passed on to a publisher."""
 
     session: int
     track: FullTrackName
@@ -203,7 +203,7 @@ class FetchRelayed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchFailed:
-    """A FETCH that had begun did not come to its end."""
+    """A FETCH ended before all of its objects were sent."""
 
     session: int
     track: FullTrackName
@@ -212,7 +212,7 @@ class FetchFailed:
 
 @dataclass(frozen=True, slots=True)
 class ReportsRefused:
-    """Reports of a player were not taken."""
+    """Reports of a player were refused."""
 
     session: int
     kind: str
@@ -246,7 +246,7 @@ RelayEvent: TypeAlias = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRow:
-    """One session."""
+    """The figures of one session."""
 
     session: int
     info: SessionInfo
@@ -264,7 +264,7 @@ class SessionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackRow:
-    """One track."""
+    """The figures of one track."""
 
     track: FullTrackName
     number: int
@@ -282,7 +282,7 @@ class TrackRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionRow:
-    """One receiver of a track."""
+    """The figures of one receiver of a track."""
 
     session: int
     request_id: int

@@ -21,7 +21,7 @@ from laps_sdk.edge.tracks import Tracks
 from laps_sdk.forwarding.ranking import Ranking
 from laps_wire.moqt.codepoints import RequestErrorCode, SubscribeOptions
 from laps_wire.moqt.messages import PublishNamespace, SubscribeNamespace, SubscribeTracks
-from laps_wire.moqt.session.events import UpdateReceived
+from laps_wire.moqt.session import UpdateReceived
 from laps_wire.moqt.top_n import requested_top_n
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import Namespace
@@ -30,7 +30,7 @@ __all__ = ["Namespaces"]
 
 
 class Namespaces:
-    """Offers and watches."""
+    """The namespaces that sessions publish, and the prefixes that sessions subscribed to."""
 
     __slots__ = ("_admission", "_state", "_subscriptions", "_tracks")
 
@@ -47,7 +47,7 @@ class Namespaces:
     def publish_namespace_received(
         self, now: float, client: Client, message: PublishNamespace, grant: Grant
     ) -> None:
-        """Take a PUBLISH_NAMESPACE that is allowed."""
+        """Accept a PUBLISH_NAMESPACE that is authorized, or reject it if a cap is reached."""
         state = self._state
         full = self._admission.full(client, Load.NAMESPACES)
         if full is not None:
@@ -67,14 +67,14 @@ class Namespaces:
         state.events.append(NamespaceAdded(session=client.id, namespace=namespace))
         for watch in state.watches.covering(namespace):
             self._announce(watch, namespace)
-        # Tracks that are wanted already may come from here too (moq-transport-16, 8.5).
+        # Tracks that have receivers may come from here too (moq-transport-16, 8.5).
         for track in list(self._tracks.tree.under(namespace)):
             if track.receivers:
                 track.refused.discard(client.id)
                 self._subscriptions.subscribe_to_publishers(now, track)
 
     def publish_namespace_ended(self, now: float, offer: Offer) -> None:  # noqa: ARG002 - like all ends
-        """A namespace is published no longer; subscriptions to its tracks stay."""
+        """Remove a published namespace; subscriptions to its tracks stay."""
         state, namespace = self._state, offer.namespace
         state.drop(offer, Load.NAMESPACES)
         state.offers.remove(namespace, offer)
@@ -86,11 +86,11 @@ class Namespaces:
                 del watch.sent[namespace]
                 wire = watch.client.wire
                 state.command(
-                    watch.client, wire.namespace_done, watch.request_id, _suffix(watch, namespace)
+                    watch.client, wire.namespace_done, watch.request_id, watch.suffix(namespace)
                 )
 
     def revoke(self, now: float, offer: Offer, code: int, reason: str) -> None:
-        """A session may not publish a namespace any more: nor the tracks that it had for it."""
+        """End a PUBLISH_NAMESPACE, and our subscriptions that it was the reason for."""
         state, client = self._state, offer.client
         state.command(client, client.wire.cancel, offer.request_id, code=code, reason=reason)
         self.publish_namespace_ended(now, offer)
@@ -103,7 +103,7 @@ class Namespaces:
                 self._subscriptions.end_source(now, source, code, reason, status="UNAUTHORIZED")
 
     def offer_updated(self, now: float, offer: Offer, event: UpdateReceived) -> None:
-        """New tokens for a namespace."""
+        """Apply an update of a PUBLISH_NAMESPACE: new tokens."""
         state, client = self._state, offer.client
         if self._admission.renew(now, offer, event.update_id, event.tokens):
             state.command(client, client.wire.accept, event.update_id)
@@ -120,7 +120,7 @@ class Namespaces:
         message: SubscribeNamespace | SubscribeTracks,
         grant: Grant,
     ) -> None:
-        """Take a prefix that is allowed."""
+        """Accept a SUBSCRIBE_NAMESPACE or SUBSCRIBE_TRACKS that is authorized, or reject it."""
         state = self._state
         if isinstance(message, SubscribeTracks):
             namespaces, tracks = False, True
@@ -171,16 +171,16 @@ class Namespaces:
     def _too_large(self, prefix: Namespace, *, namespaces: bool, tracks: bool) -> bool:
         state = self._state
         limit = state.settings.max_enumerated
-        for wanted, found in (
+        for asked, found in (
             (namespaces, state.offers.under(prefix)),
             (tracks, self._tracks.tree.under(prefix)),
         ):
-            if wanted and sum(1 for _, _ in zip(range(limit + 1), found, strict=False)) > limit:
+            if asked and sum(1 for _, _ in zip(range(limit + 1), found, strict=False)) > limit:
                 return True
         return False
 
     def _catch_up(self, now: float, watch: Watch) -> None:
-        """Tell a watch what is there already."""
+        """Send a watch the namespaces and tracks that exist already."""
         state = self._state
         if watch.namespaces:
             for offer in list(state.offers.under(watch.prefix)):
@@ -190,17 +190,17 @@ class Namespaces:
                 self._subscriptions.consider(now, track, watch)
 
     def _announce(self, watch: Watch, namespace: Namespace) -> None:
-        """Say NAMESPACE, once for each, however many publish it."""
+        """Send NAMESPACE, once for each namespace, however many sessions publish it."""
         if not watch.namespaces or namespace in watch.sent:
             return
         wire = watch.client.wire
         if self._state.command(
-            watch.client, wire.namespace, watch.request_id, _suffix(watch, namespace)
+            watch.client, wire.namespace, watch.request_id, watch.suffix(namespace)
         ):
             watch.sent[namespace] = None
 
     def watch_ended(self, now: float, watch: Watch) -> None:
-        """A prefix is not wanted any more; tracks that were pushed stay (18: 10.16)."""
+        """Remove a watch; tracks that were pushed for it stay (moq-transport-18, 10.16)."""
         state = self._state
         state.drop(watch, Load.PREFIXES)
         state.watches.remove(watch.prefix, watch)
@@ -217,13 +217,13 @@ class Namespaces:
                 self._subscriptions.end_receiver(now, receiver, "SUBSCRIPTION_ENDED", reason)
 
     def end_watch(self, now: float, watch: Watch, code: int, reason: str) -> None:
-        """End a watch ourselves."""
+        """Cancel a watch with an error code, and remove it."""
         client = watch.client
         self._state.command(client, client.wire.cancel, watch.request_id, code=code, reason=reason)
         self.watch_ended(now, watch)
 
     def watch_updated(self, now: float, watch: Watch, event: UpdateReceived) -> None:
-        """A new prefix, or new tokens (moq-transport-18, 10.9.2)."""
+        """Apply an update of a watch: a new prefix, or new tokens (moq-transport-18, 10.9.2)."""
         state, client = self._state, watch.client
         prefix = event.message.parameters.track_namespace_prefix
         if prefix is not None and watch.grant is not None:
@@ -251,7 +251,3 @@ class Namespaces:
             watch.ranking = Ranking(watch.ranking.size, state.settings.top_n_margin)
             self._subscriptions.rerank(before)
         self._catch_up(now, watch)
-
-
-def _suffix(watch: Watch, namespace: Namespace) -> Namespace:
-    return Namespace(namespace.fields[len(watch.prefix.fields) :])

@@ -29,7 +29,7 @@ GROUP_END: Final = (1 << 62) - 1
 
 
 class Window(NamedTuple):
-    """What a subscription lets through."""
+    """The range of a subscription; both ends included."""
 
     start: Location | None
     """None: from the next object on."""
@@ -37,40 +37,43 @@ class Window(NamedTuple):
 
 
 def after(location: Location | None) -> Location:
-    """The first location behind ``location``; (0, 0) if there is none yet."""
+    """Return the first location behind ``location``; (0, 0) for None."""
     if location is None:
         return Location(0, 0)
     return Location(location.group, location.object + 1)
 
 
-def window_of(wanted: SubscriptionFilter | None, largest: Location | None) -> Window | None:
-    """Where a filter begins and ends now; None if its last group is over already.
+def window_of(filter_: SubscriptionFilter | None, largest: Location | None) -> Window | None:
+    """Resolve a filter to locations; None if its last group is over already.
 
-    A subscription without a filter gets what arrives from now on.
+    A subscription without a filter begins with the next object.
     """
-    if wanted is None:
+    if filter_ is None:
         return Window(None, None)
-    match wanted.type:
+    match filter_.type:
         case FilterType.LARGEST_OBJECT:
             return Window(after(largest), None)
         case FilterType.NEXT_GROUP_START:
             return Window(Location(0 if largest is None else largest.group + 1, 0), None)
         case _:
-            end = wanted.end_group
+            end = filter_.end_group
             if end is not None and largest is not None and end < largest.group:
                 return None
-            return Window(wanted.start, end)
+            return Window(filter_.start, end)
 
 
 class Span(NamedTuple):
-    """What a FETCH asks for; both ends included."""
+    """The range of a FETCH; both ends included."""
 
     start: Location
     end: Location
 
 
 def standalone_span(target: StandaloneFetch) -> Span:
-    """The end of a FETCH is written one too large, and object 0 is the whole group (9.16.1)."""
+    """Resolve a standalone FETCH.
+
+    The end in the message is one too large, and object 0 there means the whole group (9.16.1).
+    """
     group, behind = target.end
     last = Location(group, GROUP_END if behind == 0 else behind - 1)
     return Span(target.start, last)
@@ -79,7 +82,10 @@ def standalone_span(target: StandaloneFetch) -> Span:
 def joining_span(
     target: RelativeJoiningFetch | AbsoluteJoiningFetch, joining: Location | None
 ) -> Span | None:
-    """From some group up to where the subscription began (9.16.2.1); None if that is nothing."""
+    """Resolve a joining FETCH: it ends where its subscription began (9.16.2.1).
+
+    Returns None if no object is before that.
+    """
     if joining is None:
         return None
     if isinstance(target, RelativeJoiningFetch):
@@ -92,14 +98,14 @@ def joining_span(
 
 
 def clip(span: Span, largest: Location) -> Span | None:
-    """Nothing behind the largest object can be fetched; None if nothing is left."""
+    """Cut a range at the largest object; None if nothing of the range is left."""
     if span.start > largest:
         return None
     return Span(span.start, min(span.end, largest))
 
 
 def wire_end(end: Location) -> Location:
-    """The end as FETCH and FETCH_OK write it."""
+    """Return the end of a range as FETCH and FETCH_OK write it."""
     if end.object >= GROUP_END:
         return Location(end.group, 0)
     return Location(end.group, end.object + 1)

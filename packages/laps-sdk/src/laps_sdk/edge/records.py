@@ -23,7 +23,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from laps_sdk.edge.authorization import Grant
 from laps_sdk.edge.ranges import Span
@@ -32,16 +32,17 @@ from laps_sdk.forwarding.interfaces import Subscription
 from laps_sdk.forwarding.ranking import Ranking
 from laps_wire.moqt.codepoints import GroupOrder, RequestErrorCode
 from laps_wire.moqt.keyvalue import KeyValues
-from laps_wire.moqt.messages import Fetch
+from laps_wire.moqt.messages import Fetch, FetchTarget
+from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.properties import TrackProperties
-from laps_wire.moqt.session.session import Session
-from laps_wire.moqt.session.tokens import AuthToken
+from laps_wire.moqt.session import AuthToken, Kind, State
 from laps_wire.moqt.structures import Location, SubscriptionFilter
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
 
 __all__ = [
     "Client",
+    "ClientSession",
     "Deposit",
     "FetchJob",
     "FetchLeg",
@@ -58,17 +59,17 @@ __all__ = [
 
 
 class Stage(Enum):
-    """Where a subscription stands."""
+    """The state of a source or receiver."""
 
     PENDING = "pending"
-    """Asked for and not answered; a request of ours may even wait to be sent."""
+    """The request has no answer yet; one of the relay may even wait to be sent."""
     ESTABLISHED = "established"
     DONE = "done"
-    """The publisher said PUBLISH_DONE; its last streams may still arrive."""
+    """The publisher sent PUBLISH_DONE; its last streams may still arrive."""
 
 
 class Load(Enum):
-    """What is counted for each session, and capped."""
+    """The kinds of records that are counted and capped for each session."""
 
     SUBSCRIPTIONS = "subscriptions"
     PUBLISHES = "publishes"
@@ -78,29 +79,129 @@ class Load(Enum):
     OFFERS = "offers"
 
 
+class ClientSession(Protocol):
+    """A MoQT session as the Edge commands it.
+
+    :class:`laps_wire.moqt.session.Session` is one, with a client at the other end of a connection;
+    :class:`laps_sdk.upstream.seam.SeamEnd` is one, with the network in the same process. Commands
+    raise :class:`~laps_wire.errors.LocalError` and do nothing if they are not allowed.
+    """
+
+    @property
+    def closed(self) -> bool:
+        """Whether the session is over."""
+
+    @property
+    def open_requests(self) -> tuple[int, ...]:
+        """The ids of all requests that are not over, of both ends, oldest first."""
+
+    def request_state(self, request_id: int) -> State | None:
+        """Return the state of a request; None if it does not exist or is over."""
+
+    def request_kind(self, request_id: int) -> Kind | None:
+        """Return the kind of a request; None if it does not exist or is over."""
+
+    def subscribe(self, track: FullTrackName, parameters: Parameters = ...) -> int:
+        """Ask for the objects of a track; return the request's id."""
+
+    def publish(
+        self,
+        track: FullTrackName,
+        track_alias: int,
+        parameters: Parameters = ...,
+        track_properties: KeyValues = ...,
+    ) -> int:
+        """Offer a track; return the request's id."""
+
+    def fetch(self, target: FetchTarget, parameters: Parameters = ...) -> int:
+        """Ask for past objects; return the request's id."""
+
+    def track_status(self, track: FullTrackName, parameters: Parameters = ...) -> int:
+        """Ask what a subscription would find; return the request's id."""
+
+    def update(self, request_id: int, parameters: Parameters) -> int:
+        """Change a request; return the update's own id."""
+
+    def accept(
+        self, request_id: int, parameters: Parameters = ..., track_properties: KeyValues = ...
+    ) -> None:
+        """Accept a request that has no command of its own, or an update."""
+
+    def accept_subscribe(
+        self,
+        request_id: int,
+        track_alias: int,
+        parameters: Parameters = ...,
+        track_properties: KeyValues = ...,
+    ) -> None:
+        """Accept a SUBSCRIBE."""
+
+    def accept_fetch(
+        self,
+        request_id: int,
+        end_location: Location,
+        *,
+        end_of_track: bool = ...,
+        parameters: Parameters = ...,
+        track_properties: KeyValues = ...,
+    ) -> None:
+        """Accept a FETCH."""
+
+    def reject(
+        self, request_id: int, error_code: int, reason: str = ..., *, retry_interval: int = ...
+    ) -> None:
+        """Reject a request or an update."""
+
+    def cancel(self, request_id: int, *, code: int | None = ..., reason: str = ...) -> None:
+        """Cancel a request."""
+
+    def publish_done(
+        self, request_id: int, status_code: int, stream_count: int, reason: str = ...
+    ) -> None:
+        """End a subscription as its publisher."""
+
+    def fetch_ended(self, request_id: int) -> None:
+        """Record that the stream of a FETCH has ended."""
+
+    def namespace(self, request_id: int, suffix: Namespace) -> None:
+        """Advertise a namespace that was asked for."""
+
+    def namespace_done(self, request_id: int, suffix: Namespace) -> None:
+        """Withdraw a namespace."""
+
+    def publish_blocked(self, request_id: int, track: FullTrackName) -> None:
+        """Say that a track cannot be published for lack of a stream."""
+
+    def goaway(self, new_session_uri: str = ..., timeout: int = ...) -> None:
+        """Ask the other end to leave."""
+
+    def close(self, code: int = ..., reason: str = ...) -> None:
+        """End the session."""
+
+
 @dataclass(slots=True, eq=False, kw_only=True)
 class Client:
     """One session."""
 
     id: int
-    wire: Session
+    wire: ClientSession
     info: SessionInfo
     opened: float
     tokens: tuple[AuthToken, ...] = ()
-    """What its SETUP carried."""
+    """The tokens in its SETUP."""
     ready: bool = False
     closed: bool = False
     """Its session is over, though its connection may not be yet."""
     leaving: bool = False
     """It sent GOAWAY: no new requests to it."""
     drained: bool = False
-    """We sent GOAWAY."""
+    """The relay sent GOAWAY."""
     stays: bool = False
-    """We sent GOAWAY, and took back that it must leave."""
+    """The relay sent GOAWAY, and then let the session stay."""
     top_n: int | None = None
-    """What its SETUP said about Top-N."""
+    """The Top-N option of its SETUP."""
     path: str = ""
-    """The path that its SETUP said, over raw QUIC."""
+    """The path in its SETUP, over raw QUIC."""
     grant: Grant | None = None
     requests: dict[int, Record] = field(default_factory=dict)
     feeds: dict[Source, None] = field(default_factory=dict)
@@ -115,23 +216,23 @@ class Client:
 
     @property
     def draft(self) -> Draft:
-        """The draft that it speaks."""
+        """The MoQT draft of the session."""
         return self.info.draft
 
     @property
     def usable(self) -> bool:
-        """Whether requests can be made to it."""
+        """Whether the relay may make requests to the session."""
         return self.ready and not self.closed and not self.leaving
 
     def alias(self, track: Track) -> int:
-        """The track alias that it is told for a track."""
+        """Return the track alias that the session knows a track by."""
         choose = self.info.alias
         return track.number if choose is None else choose(track.name)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Track:
-    """One track, from the first interest in it until it is forgotten."""
+    """One track, from the first request about it until it is forgotten."""
 
     number: int
     name: FullTrackName
@@ -154,7 +255,7 @@ class Track:
     properties_draft: Draft = Draft.D18
     facts: TrackProperties = field(default_factory=TrackProperties)
     hint: Location | None = None
-    """The largest location that a publisher told."""
+    """The largest location in SUBSCRIBE_OK or PUBLISH of a publisher."""
     final: Location | None = None
     """Where the track ends, once that is known."""
     finish_by: float = 0.0
@@ -167,7 +268,7 @@ class Track:
 
     @property
     def established(self) -> bool:
-        """Whether a publisher feeds it."""
+        """Whether a publisher feeds the track."""
         return any(source.stage is Stage.ESTABLISHED for source in self.sources.values())
 
     @property
@@ -176,7 +277,7 @@ class Track:
         return any(source.stage is Stage.PENDING for source in self.sources.values())
 
     def receivers_for(self, client: Client) -> Iterator[Receiver]:
-        """Whom a session would feed."""
+        """Return the receivers that a session would feed: not its own, if relays are behind it."""
         if not client.info.peering:
             return iter(self.receivers.values())
         return (other for session, other in self.receivers.items() if session != client.id)
@@ -189,7 +290,7 @@ class Track:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Source:
-    """A session that feeds a track, or was asked to."""
+    """A session that feeds a track, or that the relay has asked to."""
 
     client: Client
     track: Track
@@ -214,23 +315,23 @@ class Source:
 
     @property
     def live(self) -> bool:
-        """Whether it feeds its track now."""
+        """Whether the source feeds its track now."""
         return self.stage is Stage.ESTABLISHED
 
     @property
     def receivers(self) -> Iterator[Receiver]:
-        """Whom it feeds: not its own session, if relays are behind that."""
+        """The receivers that the source feeds: not its own session, if relays are behind that."""
         return self.track.receivers_for(self.client)
 
     @property
     def unused(self) -> bool:
-        """Whether we asked for it, and nobody receives it any more."""
+        """Whether the relay has subscribed here, and no receiver is left."""
         return not self.pushed and next(self.receivers, None) is None
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Receiver:
-    """A session that receives a track, or waits for it."""
+    """A session that receives a track, or waits for a publisher of it."""
 
     client: Client
     track: Track
@@ -263,30 +364,30 @@ class Receiver:
 
     @property
     def subscription(self) -> Subscription:
-        """Its key in the forwarding plane."""
+        """The key of the receiver in the forwarding plane."""
         return Subscription(self.client.id, self.request_id)
 
     @property
     def alias(self) -> int:
-        """The track alias that it is told."""
+        """The track alias that the receiver knows the track by."""
         return self.client.alias(self.track)
 
     @property
     def sources(self) -> list[Source]:
-        """Who feeds it, or was asked to: not its own session, if relays are behind that."""
+        """The sources that feed it or were asked to: not its own session, if that has relays."""
         own = self.client.id if self.client.info.peering else None
         return [source for session, source in self.track.sources.items() if session != own]
 
     @property
     def fed(self) -> bool:
-        """Whether a publisher feeds it."""
+        """Whether a publisher feeds the receiver."""
         return any(source.live for source in self.sources)
 
     @property
     def expects(self) -> bool:
-        """Whether a publisher was asked and has not answered, or is just leaving.
+        """Whether a source has not answered yet, or is behind PUBLISH_DONE.
 
-        Behind the end of one that leaves all others are asked (again).
+        When such a source ends, all other publishers are asked again.
         """
         return any(not source.live for source in self.sources)
 
@@ -303,7 +404,7 @@ class Offer:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Watch:
-    """A prefix below which a session wants to hear of namespaces, get tracks, or both."""
+    """A prefix of which a session subscribed to the namespaces, the tracks, or both."""
 
     client: Client
     request_id: int
@@ -314,11 +415,16 @@ class Watch:
     ranking: Ranking | None = None
     """For Top-N."""
     sent: dict[Namespace, None] = field(default_factory=dict)
+    """The namespaces that NAMESPACE was sent for."""
     blocked: dict[FullTrackName, None] = field(default_factory=dict)
-    """Tracks of which PUBLISH_BLOCKED was said: they are not published any more."""
+    """Tracks that PUBLISH_BLOCKED was sent for: no PUBLISH follows."""
     declined: set[int] = field(default_factory=set)
-    """Tracks that the session gave up: they do not come again, unless they are published anew."""
+    """Tracks that the session gave up: offered again only after a new PUBLISH."""
     grant: Grant | None = None
+
+    def suffix(self, namespace: Namespace) -> Namespace:
+        """Return the fields of a namespace behind the prefix."""
+        return Namespace(namespace.fields[len(self.prefix.fields) :])
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -342,13 +448,13 @@ class FetchJob:
 
     @property
     def subscription(self) -> Subscription:
-        """Its key in the forwarding plane."""
+        """The key of the FETCH in the forwarding plane."""
         return Subscription(self.client.id, self.request_id)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class FetchLeg:
-    """Our FETCH to a publisher."""
+    """A FETCH of the relay to a publisher."""
 
     client: Client
     request_id: int
@@ -359,7 +465,7 @@ class FetchLeg:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class StatusLeg:
-    """Our TRACK_STATUS to a publisher."""
+    """A TRACK_STATUS of the relay to a publisher."""
 
     client: Client
     request_id: int
@@ -370,7 +476,7 @@ class StatusLeg:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Deposit:
-    """A track of a client that the relay takes itself."""
+    """A PUBLISH of a track that the relay consumes itself: the reports of a player."""
 
     client: Client
     request_id: int

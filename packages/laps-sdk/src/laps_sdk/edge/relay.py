@@ -1,16 +1,16 @@
-"""The Edge relay's control plane: events, notices and timers in; commands and programming out.
+"""The control plane of an Edge: events, notices and timers in; commands and programming out.
 
 ::
 
-    shell                         EdgeRelay
-    add_session ---------------->  Context: sessions, tracks, namespaces, prefixes
-    handle_session_event ------->  Grants: may it?  then  Sources, Receivers, Spaces, Fetches
-    handle_notices ------------->      |                     |
-    handle_timeout ------------->      v                     v
-    poll_dirty  <---------------   wire sessions         ForwardingPlane
+    server                        EdgeRelay
+    add_session ---------------->  State: sessions, namespaces, prefixes, timers
+    handle_session_event ------->  Admission: allowed?  then  Subscriptions, Namespaces, Tracks
+    handle_notices ------------->                                 |               |
+    handle_timeout ------------->                                 v               v
+    poll_dirty  <---------------                            wire sessions   ForwardingPlane
 
-It reads no clock and does no I/O: ``now`` is given, commands go to the sans-IO sessions, and the
-shell carries out what those have to send (``poll_dirty``).
+EdgeRelay reads no clock and does no I/O: ``now`` is an argument, and commands go to the sans-IO
+sessions. The server sends what those have to send (``poll_dirty``).
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from laps_sdk.edge.events import (
 from laps_sdk.edge.namespaces import Namespaces
 from laps_sdk.edge.records import (
     Client,
+    ClientSession,
     Deposit,
     FetchJob,
     FetchLeg,
@@ -81,7 +82,7 @@ from laps_wire.moqt.messages import (
     SubscribeTracks,
     TrackStatus,
 )
-from laps_wire.moqt.session.events import (
+from laps_wire.moqt.session import (
     Event,
     GoawayReceived,
     PublishEnded,
@@ -96,7 +97,6 @@ from laps_wire.moqt.session.events import (
     UpdateReceived,
     UpdateRejected,
 )
-from laps_wire.moqt.session.session import Session
 from laps_wire.moqt.structures import Location
 from laps_wire.moqt.top_n import offered_top_n
 from laps_wire.moqt.versions import Draft
@@ -106,7 +106,7 @@ __all__ = ["EdgeRelay"]
 
 
 class EdgeRelay:
-    """Who gets what from whom, and why: see the package's parts."""
+    """The control plane of an Edge: dispatches events, notices and timers to the parts below it."""
 
     __slots__ = (
         "_admission",
@@ -137,9 +137,9 @@ class EdgeRelay:
     # Sessions
 
     def add_session(
-        self, now: float, session: int, wire: Session, egress: Egress, info: SessionInfo
+        self, now: float, session: int, wire: ClientSession, egress: Egress, info: SessionInfo
     ) -> None:
-        """A connection has a MoQT session; its SETUP may still be to come."""
+        """Add a MoQT session; its SETUP may still be to come."""
         state = self._state
         client = Client(
             id=session,
@@ -162,13 +162,13 @@ class EdgeRelay:
             state.command(client, wire.close, int(SessionCode.INTERNAL_ERROR), reason)
 
     def handle_session_event(self, now: float, session: int, event: Event) -> None:
-        """Something happened in a session; data streams are not for here."""
+        """Act on one event of a session. Data streams go to the forwarding plane instead."""
         client = self._state.clients.get(session)
         if client is not None:
             self._session_event(now, client, event)
 
     def remove_session(self, now: float, session: int) -> None:
-        """The connection is over: what it fed ends, what it received is forgotten."""
+        """Remove a session: the tracks that it fed end, what it received is forgotten."""
         state = self._state
         client = state.clients.pop(session, None)
         if client is None:
@@ -179,7 +179,7 @@ class EdgeRelay:
         state.dirty.pop(session, None)
         for due in (Due.EXPIRY, Due.GOAWAY):
             state.timers.cancel((due, client))
-        # Receivers first: they are not told that their own tracks end.
+        # Receivers first: they get no end of tracks that the session itself fed.
         for request_id, record in list(client.requests.items()):
             if client.requests.get(request_id) is not record:
                 continue  # the end of another one was its end
@@ -189,7 +189,7 @@ class EdgeRelay:
                 self._namespaces.watch_ended(now, record)
             elif isinstance(record, FetchJob):
                 self._tracks.fetches.fetch_cancelled(now, record)
-        # Then its streams end, before those who receive them are told.
+        # Then its streams end, before PUBLISH_DONE to those who receive them.
         state.plane.remove_session(now, session)
         for record in list(client.requests.values()):
             if isinstance(record, Offer):
@@ -295,10 +295,10 @@ class EdgeRelay:
         self._subscriptions.upstream_ready(now, client)
 
     def _goaway(self, now: float, client: Client, uri: str | None = None) -> bool:
-        """Ask a session to leave, for where the drain sends it or for ``uri``; whether it is new.
+        """Send GOAWAY with ``uri`` or the address of the drain; return whether that is new.
 
-        A session is told once (moq-transport-16, 9.4): one that was allowed to stay after that is
-        not told again, and has the same time.
+        A session gets GOAWAY once (moq-transport-16, 9.4). One that was allowed to stay after that
+        gets no second message, and has the same time to leave.
         """
         state = self._state
         if client.info.upstream or (client.drained and not client.stays):
@@ -306,9 +306,9 @@ class EdgeRelay:
         timeout = state.settings.goaway_timeout
         if uri is None:
             uri = "" if state.draining is None else state.draining(client.id)
-        # Only draft 18 tells how long.
-        told = int(timeout * 1000) if client.draft is Draft.D18 else 0
-        if not client.drained and not state.command(client, client.wire.goaway, uri, told):
+        # Only draft 18 has the timeout in the message.
+        announced = int(timeout * 1000) if client.draft is Draft.D18 else 0
+        if not client.drained and not state.command(client, client.wire.goaway, uri, announced):
             return False
         client.drained, client.stays = True, False
         state.timers.set((Due.GOAWAY, client), now + timeout)
@@ -316,7 +316,7 @@ class EdgeRelay:
         return True
 
     def _let_stay(self, client: Client) -> None:
-        """A session that was asked to leave, and did not, need not any more."""
+        """Cancel the deadline of a session that got GOAWAY."""
         if client.drained:
             client.stays = True
             self._state.timers.cancel((Due.GOAWAY, client))
@@ -366,7 +366,7 @@ class EdgeRelay:
     def _about(
         self, client: Client, event: RequestReceived
     ) -> tuple[Action, Namespace | None, bytes | None]:
-        """What a request wants to do, and with what."""
+        """Return the action, the namespace and the track name of a request."""
         message = event.message
         match message:
             case Subscribe(track=track):
@@ -414,7 +414,7 @@ class EdgeRelay:
                 state.reject(client, event.update_id, code, "this cannot be updated")
 
     def _request_refused(self, now: float, client: Client, event: RequestRefused) -> None:
-        """The session itself rejected something; an update takes its request along."""
+        """Record that the session itself rejected something; an update takes its request along."""
         state = self._state
         state.events.append(
             RequestDenied(
@@ -430,7 +430,7 @@ class EdgeRelay:
             self._update_failed(now, record, event.reason)
 
     def _update_failed(self, now: float, record: Record, reason: str) -> None:
-        """An update was rejected: end what must end with it (moq-transport-18, 10.9.1)."""
+        """End the request of an update that was rejected (moq-transport-18, 10.9.1)."""
         request_id = record.request_id
         if request_id is not None and record.client.wire.request_state(request_id) is None:
             self._request_over(now, record)
@@ -448,7 +448,7 @@ class EdgeRelay:
                 pass  # what is about namespaces goes on as it was, in draft 16
 
     def _request_over(self, now: float, record: Record) -> None:
-        """A request ended without a word to it: forget it."""
+        """Forget a request that its peer has ended."""
         match record:
             case Receiver():
                 self._subscriptions.receiver_left(now, record, "unsubscribed")
@@ -501,7 +501,7 @@ class EdgeRelay:
                 pass
 
     def _update_rejected(self, now: float, client: Client, event: UpdateRejected) -> None:
-        """A publisher refused an update: its PUBLISH_DONE follows. A subscriber refused ours."""
+        """End a receiver that rejected an update; a publisher sends PUBLISH_DONE itself."""
         record = client.requests.get(event.request_id)
         if isinstance(record, Receiver):
             self._subscriptions.end_receiver(now, record, "UPDATE_FAILED", event.message.reason)
@@ -509,7 +509,7 @@ class EdgeRelay:
     # Grants that end
 
     def _check_grant(self, now: float, holder: Record | Client) -> None:
-        """A grant's time has come, or the keys have changed: ask again."""
+        """Decide again about a grant: it has expired, or keys or policy have changed."""
         grant = holder.grant
         if grant is None:
             return
@@ -576,7 +576,7 @@ class EdgeRelay:
     # From the forwarding plane
 
     def handle_notices(self, now: float) -> None:
-        """Act on what the forwarding plane has to say."""
+        """Act on the notices of the forwarding plane."""
         for notice in self._state.plane.poll_notices():
             self._notice(now, notice)
 
@@ -624,11 +624,11 @@ class EdgeRelay:
     # Time
 
     def poll_timeout(self) -> float | None:
-        """When :meth:`handle_timeout` wants to be called."""
+        """Return when to call :meth:`handle_timeout`; None if no timer is set."""
         return self._state.timers.next()
 
     def handle_timeout(self, now: float) -> None:
-        """Do what is due."""
+        """Run all timers that are due."""
         timers = self._state.timers
         while (key := timers.pop(now)) is not None:
             self._due(now, *key)
@@ -669,12 +669,15 @@ class EdgeRelay:
     # Polls
 
     def poll_dirty(self) -> list[int]:
-        """Sessions that were given commands: the shell carries out their ``poll_transmit``."""
+        """Return the sessions that got commands since the last call.
+
+        The caller carries out their ``poll_transmit``.
+        """
         dirty, self._state.dirty = self._state.dirty, {}
         return list(dirty)
 
     def poll_events(self) -> list[RelayEvent]:
-        """What happened, for logs and telemetry; taken once."""
+        """Return the events since the last call, for logs and telemetry."""
         events, self._state.events = self._state.events, []
         if self._desk is not None:
             events += [ReportsRefused(*refused) for refused in self._desk.poll_refused()]
@@ -685,9 +688,9 @@ class EdgeRelay:
     def drain(
         self, now: float, new_uri: str = "", *, places: Callable[[int], str] | None = None
     ) -> None:
-        """Send GOAWAY to everybody; who is still there after ``goaway_timeout`` is closed.
+        """Send GOAWAY to all sessions; close those that stay longer than ``goaway_timeout``.
 
-        ``places`` gives a session its own address; what it leaves empty is ``new_uri``.
+        ``places`` returns the address for a session; where that is empty, ``new_uri`` is sent.
         """
         state = self._state
         state.draining = lambda session: (places and places(session)) or new_uri
@@ -699,10 +702,10 @@ class EdgeRelay:
                 state.command(client, client.wire.close, int(SessionCode.NO_ERROR), "draining")
 
     def redirect(self, now: float, places: Mapping[int, str]) -> int:
-        """Send GOAWAY to some sessions, each with an address of its own; how many were told.
+        """Send GOAWAY to some sessions, each with its own address; return how many got it.
 
-        All others stay, and new ones are taken as before. So do those that got GOAWAY before: they
-        cannot be told another address.
+        All other sessions stay, and new ones are accepted. Sessions that got GOAWAY before are left
+        out: GOAWAY cannot be sent twice.
         """
         clients = [self._state.clients.get(session) for session in places]
         return sum(
@@ -712,49 +715,49 @@ class EdgeRelay:
         )
 
     def resume(self, *, all_stay: bool = False) -> None:
-        """Take sessions again, after :meth:`drain`.
+        """Accept sessions again after :meth:`drain`.
 
-        Those that got GOAWAY must leave still, unless ``all_stay``: then those that are still there
-        are served as before. GOAWAY cannot be taken back, so most of them may go all the same.
+        Sessions that got GOAWAY must still leave, unless ``all_stay``: then those that are still
+        connected are served as before. Most may leave all the same: GOAWAY cannot be withdrawn.
         """
         self._state.draining = None
         for client in list(self._state.clients.values()) if all_stay else ():
             self._let_stay(client)
 
     def set_settings(self, now: float, settings: EdgeSettings) -> None:  # noqa: ARG002 - as all
-        """Change the settings; what is there already stays."""
+        """Replace the settings; existing sessions and requests stay."""
         self._state.settings = settings
 
     def set_policy(self, against: Callable[[FullTrackName], str | None] | None) -> None:
-        """Keep tracks from those who receive here: ``against`` gives the reason, or None.
+        """Forbid tracks to all who receive here: ``against`` returns the reason, or None.
 
-        What is there already is asked about by :meth:`reauthorize`, also when answers change.
+        Call :meth:`reauthorize` to apply a change to existing subscriptions.
         """
         self._admission.against = against
 
     def largest(self, track: FullTrackName) -> Location | None:
-        """The largest location that is known of a track."""
+        """Return the largest known location of a track."""
         found = self._tracks.by_name.get(track)
         return None if found is None else self._tracks.largest(found)
 
     def take_fetch_joins(self) -> int:
-        """FETCHes that waited for another one's answer, since the last time."""
+        """Return how many FETCHes waited for another one's answer since the last call."""
         return self._tracks.fetches.joins.take()
 
     def is_watched(self, namespace: Namespace) -> bool:
-        """Whether somebody wants the tracks of a namespace to be pushed."""
+        """Return whether a session subscribed to the tracks of a namespace."""
         return any(watch.tracks for watch in self._state.watches.covering(namespace))
 
     def has_receivers(self, session: int, track: FullTrackName) -> bool:
-        """Whether others than a session with relays behind it receive or wait for a track."""
+        """Return whether sessions other than ``session`` receive a track or wait for it."""
         return self._subscriptions.has_other_receivers(session, track)
 
     def subscribe_again(self, now: float, session: int, track: FullTrackName) -> None:
-        """A session that refused a track has it now."""
+        """Subscribe to a track once more at a session that refused it before."""
         self._subscriptions.subscribe_again(now, session, track)
 
     def purge(self, track: FullTrackName | None = None) -> int:
-        """Forget the cached objects of one track, or of all; how many bytes that were."""
+        """Forget the cached objects of one track, or of all; return their size in bytes."""
         state = self._state
         if track is None:
             return state.plane.purge()
@@ -766,7 +769,7 @@ class EdgeRelay:
     # Views
 
     def sessions(self) -> list[SessionRow]:
-        """All sessions."""
+        """Return a row for each session."""
         return [
             SessionRow(
                 session=client.id,
@@ -785,16 +788,16 @@ class EdgeRelay:
         ]
 
     def path_of(self, session: int) -> str:
-        """The path, with its query, that a client connected to; empty if it is gone."""
+        """Return the path, with its query, that a session connected to; empty if it is gone."""
         client = self._state.clients.get(session)
         return "" if client is None else client.path or client.info.path
 
     def track_numbers(self) -> list[int]:
-        """Of all tracks, for those who read them in parts."""
+        """Return the numbers of all tracks, for :meth:`tracks` in parts."""
         return list(self._tracks.by_number)
 
     def tracks(self, numbers: Iterable[int] | None = None) -> list[TrackRow]:
-        """All tracks that the forwarding plane knows, or those with ``numbers`` that are left."""
+        """Return a row for each installed track, or for those of ``numbers`` that still exist."""
         state = self._state
         known = self._tracks.by_number
         chosen = known.values() if numbers is None else map(known.get, numbers)
@@ -820,7 +823,7 @@ class EdgeRelay:
         ]
 
     def subscriptions(self) -> list[SubscriptionRow]:
-        """All receivers, those that wait for a publisher too."""
+        """Return a row for each receiver, those included that wait for a publisher."""
         state = self._state
         return [
             SubscriptionRow(
@@ -839,7 +842,7 @@ class EdgeRelay:
         ]
 
     def namespaces(self) -> list[NamespaceRow]:
-        """All published namespaces."""
+        """Return a row for each published namespace."""
         return [
             NamespaceRow(
                 namespace=offer.namespace,

@@ -45,7 +45,7 @@ _GONE: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportLimits:
-    """Whether reports are taken, where, and how many."""
+    """Whether the relay accepts reports, in which namespace, and how many."""
 
     enabled: bool = False
     namespace: Namespace = NAMESPACE
@@ -58,7 +58,7 @@ class ReportLimits:
 
 
 class Refused(NamedTuple):
-    """Objects or records of a session that were not taken, for one reason."""
+    """Objects or records of a session that were refused for one reason."""
 
     session: int
     kind: str
@@ -69,7 +69,7 @@ class Refused(NamedTuple):
 
 
 class PlayerWindow(NamedTuple):
-    """What a player said of the time since its last window. None is what it did not say."""
+    """What a player reported for the time since its last window; None where it reported nothing."""
 
     session: int
     window: float
@@ -116,11 +116,11 @@ class _Player:
         """When its window began."""
         self.last: PlayerReport | None = None
         self.total: int | None = None
-        """Its sum of stalls, as last told."""
+        """Its last sum of stalls."""
         self.missed = 0
-        """Its sum of gaps, as last told."""
+        """Its last sum of gaps."""
         self.started = False
-        """Whether its start-up was told."""
+        """Whether its start-up was reported."""
         self._clear()
 
     def _clear(self) -> None:
@@ -140,7 +140,7 @@ class _Player:
         new = last is None or last.session != report.session
         if not new and _is_behind(last, report):
             return "a sequence number that does not rise"
-        # A playback that begins elsewhere brings sums that were told there.
+        # A playback that began at another relay brings sums that were reported there.
         fresh = new and not report.sequence
         total = (0 if fresh else report.stalled_ms) if new else self.total
         missed = (0 if fresh else report.gaps or 0) if new else self.missed
@@ -215,7 +215,7 @@ def _is_behind(last: PlayerReport | None, report: PlayerReport) -> bool:
 
 
 class PlaybackReports:
-    """Takes the reports of all sessions of an Edge."""
+    """The reports of the players of all sessions of an Edge."""
 
     __slots__ = ("_gone", "_players", "_refused", "_taken", "limits")
 
@@ -229,7 +229,7 @@ class PlaybackReports:
     # Sessions
 
     def open(self, now: float, session: int) -> str | None:
-        """A session would report; why it may not, or None."""
+        """Begin to accept reports of a session; return the reason if that is refused."""
         if not self.limits.enabled:
             return "this relay takes no reports"
         if session in self._players:
@@ -238,7 +238,7 @@ class PlaybackReports:
         return None
 
     def close(self, now: float, session: int) -> None:
-        """It does so no longer; what it said is kept until it is taken."""
+        """End the reports of a session; its last window is kept until it is taken."""
         player = self._players.pop(session, None)
         window = None if player is None else player.window(now, session)
         if window is not None and len(self._gone) < _GONE:
@@ -247,7 +247,7 @@ class PlaybackReports:
     # Objects
 
     def take(self, now: float, session: int, payload: bytes) -> None:
-        """An object of a session came."""
+        """Decode an object of a session, and add its records to the window of the session."""
         player = self._players.get(session)
         if player is None:
             return  # it ended meanwhile
@@ -275,14 +275,14 @@ class PlaybackReports:
                 self.refuse(session, "value", reason)
 
     def refuse(self, session: int, kind: str, reason: str) -> None:
-        """Something of a session is not taken."""
+        """Count something of a session that is refused."""
         _, count = self._refused.get((session, kind), ("", 0))
         self._refused[session, kind] = reason, count + 1
 
     # Polls
 
     def poll_refused(self) -> list[Refused]:
-        """What was not taken since the last time."""
+        """Return what was refused since the last call."""
         if not self._refused:
             return []
         refused, self._refused = self._refused, {}
@@ -292,7 +292,7 @@ class PlaybackReports:
         ]
 
     def take_windows(self, now: float) -> list[PlayerWindow]:
-        """What each session said since the last time, and those that have ended."""
+        """Return a window for each session that reported since the last call."""
         found, self._gone = self._gone, []
         for session, player in self._players.items():
             window = player.window(now, session)
@@ -301,18 +301,18 @@ class PlaybackReports:
         return found
 
     def take_count(self) -> int:
-        """How many records were taken since the last time."""
+        """Return how many records were accepted since the last call."""
         count, self._taken = self._taken, 0
         return count
 
 
 class ReportTracks:
-    """The tracks of players that report to this relay.
+    """The tracks on which players report to this relay.
 
-    Their namespace is reserved. Whoever publishes a track in it, with the grant that any PUBLISH
-    needs, gives it to this relay and to nobody else: the track is in no table of tracks, nobody can
-    subscribe to it, and the network never hears of it. A relay that takes no reports refuses such a
-    track all the same, so that what a player says of its viewer becomes no track for everybody.
+    Their namespace is reserved. A track in it needs the grant of any PUBLISH, and goes to this
+    relay alone: it is in no table of tracks, no session can subscribe to it, and the network does
+    not learn of it. A relay that accepts no reports refuses such a track, so that it never becomes
+    public.
     """
 
     __slots__ = ("_admission", "_desk", "_ending", "_state")
@@ -325,7 +325,11 @@ class ReportTracks:
         """Behind PUBLISH_DONE, by session."""
 
     def reserves(self, client: Client, namespace: Namespace) -> bool:
-        """Whether a namespace is for reports; other relays have their own clients."""
+        """Return whether a namespace is reserved for the reports of this session.
+
+        Sessions with relays behind them do not report here: their clients report to their own
+        relays.
+        """
         desk = self._desk
         return (
             desk is not None
@@ -334,12 +338,12 @@ class ReportTracks:
         )
 
     def refuse(self, client: Client, request_id: int) -> None:
-        """Something else than a PUBLISH is about the namespace."""
+        """Reject a request about the reserved namespace that is no PUBLISH."""
         reason = "this namespace is for the reports of players"
         self._state.reject(client, request_id, RequestErrorCode.NOT_SUPPORTED, reason)
 
     def publish_received(self, now: float, client: Client, message: Publish, grant: Grant) -> None:
-        """Take a PUBLISH that is allowed."""
+        """Accept a PUBLISH that is authorized, or reject it."""
         state, desk, request_id = self._state, self._desk, message.request_id
         if desk is None:
             raise AssertionError(message)  # nothing is reserved
@@ -367,7 +371,7 @@ class ReportTracks:
         state.plane.add_intake(now, client.id, deposit.alias, desk, desk.limits.object_bytes)
 
     def publish_done_received(self, now: float, deposit: Deposit) -> None:
-        """The player said PUBLISH_DONE; its last words may still be under way."""
+        """Wait for the last reports: the player sent PUBLISH_DONE."""
         state = self._state
         deposit.client.requests.pop(deposit.request_id, None)
         self._ending[deposit.client.id] = deposit
@@ -375,20 +379,20 @@ class ReportTracks:
         state.timers.set((Due.DONE, deposit), now + delay)
 
     def end(self, now: float, deposit: Deposit, code: int | None) -> None:
-        """End it ourselves."""
+        """Cancel the PUBLISH of a track of reports, and remove the track."""
         client = deposit.client
         self._state.command(client, client.wire.cancel, deposit.request_id, code=code)
         self.gone(now, deposit)
 
     def gone(self, now: float, deposit: Deposit) -> None:
-        """It is over."""
+        """Remove a track of reports."""
         state, session = self._state, deposit.client.id
         state.drop(deposit, Load.PUBLISHES)
         state.plane.remove_intake(session, deposit.alias)
         self.session_left(now, session)
 
     def session_left(self, now: float, session: int) -> None:
-        """A session, or its track of reports, is over."""
+        """End the reports of a session."""
         self._ending.pop(session, None)
         if self._desk is not None:
             self._desk.close(now, session)

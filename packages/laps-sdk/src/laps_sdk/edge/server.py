@@ -5,7 +5,7 @@
     Endpoint --connection--> EdgeServer --add_session--> EdgeRelay, Plane
     Connection --events of a turn--> EdgePort --control--> EdgeRelay
                                               --data-----> Plane
-    after each turn: notices to the relay, dirty sessions settled, observers told, timer set
+    after each turn: notices to the relay, dirty sessions settled, observers called, timer set
 
 Everything happens in the loop's own thread and nothing is awaited between a chunk that arrives and
 the chunks that leave.
@@ -46,7 +46,7 @@ _SETUP: Final = SetupOptions(moqt_implementation="laps-relay", unknown=top_n_opt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeServerConfig:
-    """Where and how an Edge serves clients."""
+    """The address, the transport and the limits of an Edge."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -67,7 +67,7 @@ class EdgeServerConfig:
 
 
 class EdgeServer(TurnServer):
-    """A listening Edge. ``start``, then ``stop``; ``address`` between them."""
+    """An Edge on a UDP socket. Call ``start``, then ``stop``; ``address`` is known between them."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class EdgeServer(TurnServer):
     # Life
 
     def attach(self) -> None:
-        """Have a clock, and serve nobody: a relay that takes no clients."""
+        """Take the clock of the running loop without a socket, for a relay without clients."""
         self._loop = asyncio.get_running_loop()
 
     async def start(self, sock: socket | None = None) -> None:
@@ -161,7 +161,7 @@ class EdgeServer(TurnServer):
         return port
 
     def forget(self, number: int) -> None:
-        """A session's connection is over."""
+        """Remove the session of a connection that has ended."""
         port = self.ports.pop(number, None)
         if port is not None:
             port.cancel_timer()
@@ -170,7 +170,7 @@ class EdgeServer(TurnServer):
     # Turns
 
     def round(self, now: float) -> None:
-        """Notices, dirty sessions, and the network."""
+        """Handle notices, send for sessions that got commands, and call the network."""
         relay, ports = self.relay, self.ports
         relay.handle_notices(now)
         while dirty := relay.poll_dirty():
@@ -183,17 +183,17 @@ class EdgeServer(TurnServer):
             self.joined(now)
 
     def turned(self, now: float) -> None:
-        """Observers are told when all is quiet."""
+        """Call the observers at the end of a turn."""
         if self.on_turn is not None:
             self.on_turn(now)
 
     def next_due(self) -> float | None:
-        """Of both planes."""
+        """Return the next timer of both planes."""
         due, of_plane = self.relay.poll_timeout(), self.plane.poll_timeout()
         return of_plane if due is None or (of_plane is not None and of_plane < due) else due
 
     def due(self, now: float) -> None:
-        """Of both planes."""
+        """Run the timers of both planes."""
         self.relay.handle_timeout(now)
         self.plane.handle_timeout(now)
 
@@ -204,7 +204,10 @@ __all__ = [
 
 
 class EdgePort:
-    """The ``Handler`` of a connection and the ``MoqtApplication`` of its session."""
+    """The ``Handler`` of a connection and the ``MoqtApplication`` of its session.
+
+    It passes control events to EdgeRelay, and data streams and datagrams to the forwarding plane.
+    """
 
     __slots__ = ("_owner", "_plane", "_relay", "number", "peer", "setup_timer")
 
@@ -220,7 +223,7 @@ class EdgePort:
     # The connection's handler
 
     def handle_events(self, events: Sequence[Event]) -> None:
-        """A turn: everything in order, then what it brought up elsewhere."""
+        """Handle the events of one turn in order, then settle the server."""
         try:
             self.peer.handle_events(events)
         finally:
@@ -229,7 +232,7 @@ class EdgePort:
     # The session's application
 
     def session_event(self, peer: MoqtPeer, event: SessionEvent) -> None:
-        """The control plane decides."""
+        """Pass a control event to EdgeRelay."""
         if isinstance(event, SetupReceived):
             self.cancel_timer()
         self._relay.handle_session_event(peer.connection.now, self.number, event)
@@ -237,52 +240,52 @@ class EdgePort:
     def stream_opened(
         self, peer: MoqtPeer, stream_id: int, kind: StreamKind, data: bytes, fin: bool
     ) -> None:
-        """The forwarding plane carries it."""
+        """Pass the beginning of a data stream to the forwarding plane."""
         self._plane.stream_opened(peer.connection.now, self.number, stream_id, kind, data, fin)
 
     def stream_data(self, peer: MoqtPeer, stream_id: int, data: bytes, fin: bool) -> None:
-        """The forwarding plane carries it."""
+        """Pass bytes of a data stream to the forwarding plane."""
         self._plane.stream_data(peer.connection.now, self.number, stream_id, data, fin)
 
     def stream_reset(self, peer: MoqtPeer, stream_id: int, code: int) -> None:
-        """The forwarding plane mirrors it."""
+        """Pass the reset of a data stream to the forwarding plane."""
         self._plane.stream_reset(peer.connection.now, self.number, stream_id, code)
 
     def datagram(self, peer: MoqtPeer, data: bytes) -> None:
-        """The forwarding plane carries it."""
+        """Pass a datagram to the forwarding plane."""
         self._plane.datagram(peer.connection.now, self.number, data)
 
     def out_stream_stopped(self, peer: MoqtPeer, event: StopSending) -> None:
-        """The receiver wants no more of one stream."""
+        """Tell the forwarding plane that the receiver stopped a stream."""
         if event.stream is not None:
             stream = cast("OutStream", event.stream)
             self._plane.out_stream_gone(peer.connection.now, self.number, stream, 0, stopped=True)
 
     def out_stream_dropped(self, peer: MoqtPeer, event: StreamDropped) -> None:
-        """The receiver is too slow, or the data too old."""
+        """Tell the forwarding plane that the egress dropped a stream: too slow, or too old."""
         stream = cast("OutStream", event.stream)
         self._plane.out_stream_gone(
             peer.connection.now, self.number, stream, event.lost, stopped=False
         )
 
     def writable(self, peer: MoqtPeer) -> None:
-        """Nothing waits here: what did not fit was dropped and counted."""
+        """Do nothing: what did not fit was dropped and counted."""
 
     def closed(self, peer: MoqtPeer, event: Closed) -> None:  # noqa: ARG002 - the interface
-        """The connection is over."""
+        """Remove the session: its connection has ended."""
         self._owner.forget(self.number)
 
     # SETUP
 
     def setup_late(self) -> None:
-        """The client connected and said nothing (moq-transport-16, 3.3)."""
+        """Close a session whose client sent no SETUP in time (moq-transport-16, 3.3)."""
         self.setup_timer = None
         self.peer.session.close(SessionCode.CONTROL_MESSAGE_TIMEOUT, "no SETUP arrived in time")
         self.peer.settle()
         self._owner.settle()
 
     def cancel_timer(self) -> None:
-        """SETUP came, or the connection went."""
+        """Cancel the timer for SETUP."""
         if self.setup_timer is not None:
             self.setup_timer.cancel()
             self.setup_timer = None

@@ -13,7 +13,7 @@ __all__ = ["EdgeSettings", "SessionInfo"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionInfo:
-    """What the shell knows about a connection; for logs and the admin."""
+    """What the server knows about a connection, for logs and the admin."""
 
     peer_address: str
     draft: Draft
@@ -37,10 +37,10 @@ class SessionInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeSettings:
-    """Limits and habits of an Edge relay; times are in seconds.
+    """The waits, caps and rates of an Edge; times are in seconds.
 
-    A request that hits a cap is rejected with EXCESSIVE_LOAD, which draft 16 does not have: there
-    it is INTERNAL_ERROR. Both carry a time after which to try again.
+    A request over a cap is rejected with EXCESSIVE_LOAD, or with INTERNAL_ERROR in draft 16, which
+    does not have it. Both carry a time after which to try again.
     """
 
     # Waits

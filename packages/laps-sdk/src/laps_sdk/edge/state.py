@@ -18,7 +18,7 @@ from laps_sdk.forwarding.interfaces import ForwardingPlane
 from laps_sdk.timers import Timers
 from laps_wire.errors import LocalError
 from laps_wire.moqt.codepoints import RequestErrorCode
-from laps_wire.moqt.session.ids import RequestsBlockedError
+from laps_wire.moqt.session import RequestsBlockedError
 
 __all__ = ["Due", "RequestOutcome", "State"]
 
@@ -26,7 +26,7 @@ P = ParamSpec("P")
 
 
 class Due(Enum):
-    """What a timer is for; its key is (this, the record)."""
+    """The purposes of timers; the key of a timer is (purpose, record)."""
 
     EXPIRY = "a grant ends"
     PATIENCE = "a SUBSCRIBE waited long enough"
@@ -40,7 +40,7 @@ class Due(Enum):
 
 
 class RequestOutcome(NamedTuple):
-    """What became of a request of ours."""
+    """The result of a request of the relay."""
 
     request_id: int | None
     blocked: bool = False
@@ -86,9 +86,9 @@ class State:
     def command(
         self, client: Client, command: Callable[P, object], *args: P.args, **kwargs: P.kwargs
     ) -> bool:
-        """Give a session a command; False if its state does not allow it (any more).
+        """Give a session a command; return False if the session does not allow it.
 
-        That is no fault: the peer may have ended the request, or its session, a moment ago.
+        That is no fault: the peer may have ended the request or the session a moment ago.
         """
         if client.closed:
             return False
@@ -107,7 +107,10 @@ class State:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> RequestOutcome:
-        """Make a request of ours; ``retry`` is called when one that was blocked can be made."""
+        """Make a request of the relay.
+
+        If the peer allows no more requests now, ``retry`` is called when it does.
+        """
         if client.closed or not client.ready:
             return RequestOutcome(None)
         self.dirty[client.id] = None
@@ -130,7 +133,7 @@ class State:
         *,
         retry: float | None = None,
     ) -> None:
-        """Say REQUEST_ERROR; ``retry`` is after how many seconds another try makes sense."""
+        """Send REQUEST_ERROR; ``retry`` is after how many seconds another try makes sense."""
         number = request_code(client.draft, code)
         kind = client.wire.request_kind(request_id)
         interval = 0 if retry is None else int(retry * 1000) + 1
@@ -155,7 +158,7 @@ class State:
     # Records
 
     def add(self, record: Record, load: Load | None) -> None:
-        """Put a record into its session's table."""
+        """Add a record to the tables of its session and track."""
         client = record.client
         if record.request_id is not None:
             client.requests[record.request_id] = record
@@ -169,7 +172,7 @@ class State:
             self.subscriptions += 1
 
     def drop(self, record: Record, load: Load | None) -> None:
-        """Take it out, with its timers."""
+        """Remove a record from the tables of its session and track, and cancel its timers."""
         client = record.client
         if record.request_id is not None:
             client.requests.pop(record.request_id, None)

@@ -61,7 +61,7 @@ from laps_wire.moqt.messages import (
 )
 from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.properties import TrackProperties
-from laps_wire.moqt.session.events import UpdateReceived
+from laps_wire.moqt.session import UpdateReceived
 from laps_wire.moqt.structures import Location
 from laps_wire.moqt.top_n import RANK_PROPERTY
 from laps_wire.moqt.versions import Draft
@@ -87,7 +87,10 @@ class Subscriptions:
     # Our SUBSCRIBE to publishers
 
     def subscribe_to_publishers(self, now: float, track: Track, *, again: bool = False) -> None:
-        """Ask every session that may publish a track for it; ``again``: also those that refused."""
+        """Subscribe at every session that may publish a track.
+
+        ``again``: also at sessions that refused it.
+        """
         state = self._state
         if again:
             track.refused.clear()
@@ -98,7 +101,10 @@ class Subscriptions:
         self.subscribe_to_upstreams(now, track)
 
     def subscribe_to(self, now: float, track: Track, client: Client) -> None:
-        """Ask one session for a track, unless it was, refused, or would be the only receiver."""
+        """Subscribe to a track at one session.
+
+        Nothing happens if that was done, if the session refused, or would be the only receiver.
+        """
         if (
             client.usable
             and client.id not in track.sources
@@ -117,19 +123,19 @@ class Subscriptions:
             self._state.drop(source, None)
 
     def _send_subscribe(self, now: float, source: Source) -> bool:
-        """Send our SUBSCRIBE; False if that cannot be."""
+        """Send our SUBSCRIBE; return False if the session does not allow it."""
         state, track, client = self._state, source.track, source.client
         if track.sources.get(client.id) is not source:
-            return True  # blocked for long, and not wanted any more
+            return True  # blocked for long, and removed meanwhile
         source.forward = forwards(source)
         source.filter = filter_of(source)
-        wishes = [
+        groups = [
             receiver.new_group for receiver in source.receivers if receiver.new_group is not None
         ]
         parameters = Parameters(
             forward=None if source.forward else False,
             subscription_filter=source.filter,
-            new_group_request=max(wishes, default=None),
+            new_group_request=max(groups, default=None),
         )
 
         def retry(later: float) -> None:
@@ -147,7 +153,7 @@ class Subscriptions:
         return True
 
     def subscribe_accepted(self, now: float, source: Source, message: SubscribeOk) -> None:
-        """The publisher said SUBSCRIBE_OK."""
+        """Establish a source: its publisher sent SUBSCRIBE_OK."""
         state, track, client = self._state, source.track, source.client
         state.timers.cancel((Due.ANSWER, source))
         refusal = self._describe(track, client, message.track_properties)
@@ -161,12 +167,12 @@ class Subscriptions:
         )
 
     def subscribe_rejected(self, now: float, source: Source, error: RequestError) -> None:
-        """The publisher said no to our SUBSCRIBE."""
+        """Remove a source: its publisher rejected our SUBSCRIBE."""
         reason = error.reason or "the publisher rejected the subscription"
         self._subscribe_failed(now, source, upstream_code(error), reason)
 
     def subscribe_overdue(self, now: float, source: Source) -> None:
-        """The publisher does not answer our SUBSCRIBE."""
+        """Cancel our SUBSCRIBE: the publisher has not answered in time."""
         self._cancel_source(source)
         self._subscribe_failed(
             now, source, RequestErrorCode.TIMEOUT, "the publisher does not answer"
@@ -175,7 +181,7 @@ class Subscriptions:
     def _subscribe_failed(
         self, now: float, source: Source, code: RequestErrorCode, reason: str
     ) -> None:
-        """A publisher will not feed a track; it is not asked again at once."""
+        """Remove a source that will not feed its track; it is not asked again at once."""
         track, client = source.track, source.client
         self._remove_source(now, source, reason)
         track.refused.add(client.id)
@@ -191,20 +197,20 @@ class Subscriptions:
     # Our SUBSCRIBE to the relay network
 
     def upstream_ready(self, now: float, client: Client) -> None:
-        """It can be asked: for all that is received already."""
+        """Subscribe to all tracks that have receivers at an upstream whose SETUP has come."""
         if client.id in self._state.upstreams:
             for track in list(self._tracks.by_name.values()):
                 self.subscribe_to_upstreams(now, track)
 
     def subscribe_to_upstreams(self, now: float, track: Track) -> None:
-        """Ask for a track that somebody else receives, unless that was done."""
+        """Subscribe to a track at every upstream, unless that was done."""
         for client in self._state.upstreams.values():
             self.subscribe_to(now, track, client)
 
     def has_other_receivers(self, session: int, name: FullTrackName) -> bool:
-        """Whether others than a session receive or wait for a track.
+        """Return whether sessions other than ``session`` receive a track or wait for it.
 
-        If not, what the session said about it is forgotten: it is asked anew when somebody comes.
+        If none does, forget that the session refused the track: the next receiver asks it again.
         """
         state = self._state
         client, track = state.clients.get(session), self._tracks.by_name.get(name)
@@ -216,7 +222,7 @@ class Subscriptions:
         return False
 
     def subscribe_again(self, now: float, session: int, name: FullTrackName) -> None:
-        """A session that refused a track would not do so now."""
+        """Subscribe to a track once more at a session that refused it before."""
         state = self._state
         client, track = state.clients.get(session), self._tracks.by_name.get(name)
         if client is not None and track is not None and track.receivers:
@@ -226,7 +232,7 @@ class Subscriptions:
     # PUBLISH of publishers
 
     def publish_received(self, now: float, client: Client, message: Publish, grant: Grant) -> None:
-        """Take a PUBLISH that is allowed."""
+        """Accept a PUBLISH that is authorized, or reject it if a cap is reached."""
         state = self._state
         request_id = message.request_id
         full = self._admission.full(client, Load.PUBLISHES)
@@ -261,7 +267,7 @@ class Subscriptions:
     def _describe(
         self, track: Track, client: Client, properties: KeyValues
     ) -> tuple[RequestErrorCode, str] | None:
-        """Note what a publisher says about a track; why it cannot be served, if so."""
+        """Store the properties of a track; return the error if the track cannot be served."""
         facts = TrackProperties.of(properties, client.draft)
         if facts.malformed:
             return RequestErrorCode.MALFORMED_TRACK, "the track's properties cannot be read"
@@ -298,7 +304,7 @@ class Subscriptions:
     # Ends of sources
 
     def publish_done_received(self, now: float, source: Source, message: PublishDone) -> None:
-        """The publisher said PUBLISH_DONE; streams may still be under way."""
+        """Wait for streams under way: the publisher sent PUBLISH_DONE."""
         state = self._state
         client = source.client
         if source.request_id is not None:
@@ -312,7 +318,7 @@ class Subscriptions:
         state.timers.set((Due.DONE, source), now + (delay if message.stream_count else 0.0))
 
     def source_ended(self, now: float, source: Source) -> None:
-        """The publisher ended its request without a word (draft 18)."""
+        """Remove a source whose publisher ended its request without PUBLISH_DONE (draft 18)."""
         reason = "the publisher ended it"
         if source.stage is Stage.PENDING:
             self._subscribe_failed(now, source, RequestErrorCode.INTERNAL_ERROR, reason)
@@ -320,7 +326,7 @@ class Subscriptions:
             self.source_gone(now, source, "INTERNAL_ERROR", reason)
 
     def publish_done_due(self, now: float, source: Source) -> None:
-        """What was under way behind PUBLISH_DONE should be here: wait for what is not."""
+        """Remove a source behind PUBLISH_DONE, or wait on for its streams until ``done_by``."""
         state = self._state
         begun, under_way = state.plane.ingress_streams(source.client.id, source.alias)
         if (under_way or begun < source.promised) and now < source.done_by:
@@ -331,7 +337,7 @@ class Subscriptions:
     def end_source(
         self, now: float, source: Source, reset: int | None, reason: str, *, status: str
     ) -> None:
-        """End a source ourselves."""
+        """Cancel the request of a source, and remove the source."""
         self._cancel_source(source, reset)
         self.source_gone(now, source, status, reason)
 
@@ -342,12 +348,12 @@ class Subscriptions:
             self._state.command(source.client, wire.cancel, source.request_id, code=code)
 
     def source_gone(self, now: float, source: Source, status: str, reason: str) -> None:
-        """A source is over: with the last one its track ends."""
+        """Remove a source; with its last source a track ends for its receivers."""
         track = source.track
         self._remove_source(now, source, reason)
         self._source_lost(now, track, status, reason, None)
         if source.client.info.upstream:
-            # It may have heard of another publisher meanwhile.
+            # The network may know another publisher by now.
             self.subscribe_to(now, track, source.client)
         self._tracks.settle(now, track)
 
@@ -364,7 +370,7 @@ class Subscriptions:
             self._publisher_left(now, track)
 
     def unsubscribe_unused(self, now: float, track: Track) -> None:
-        """Nobody has received a track for a while: unsubscribe from it."""
+        """Unsubscribe from the sources of a track that has had no receiver for ``linger``."""
         for source in list(track.sources.values()):
             if source.unused and source.stage is not Stage.DONE:
                 self._cancel_source(source)
@@ -372,7 +378,7 @@ class Subscriptions:
         self._tracks.settle(now, track)
 
     def track_malformed(self, now: float, track: Track, session: int, reason: str) -> None:
-        """A publisher broke the object model: its subscription ends, and so do all receivers'."""
+        """End a source that broke the object model, and all receivers of its track."""
         state = self._state
         self._end_receivers(now, track, "MALFORMED_TRACK", reason, reset="MALFORMED_TRACK")
         state.plane.purge(track.number)
@@ -386,7 +392,7 @@ class Subscriptions:
     def subscribe_received(
         self, now: float, client: Client, message: Subscribe, grant: Grant
     ) -> None:
-        """Take a SUBSCRIBE that is allowed."""
+        """Accept a SUBSCRIBE that is authorized, let it wait for a publisher, or reject it."""
         state = self._state
         full = self._admission.full(client, Load.SUBSCRIPTIONS)
         track = None if full is not None else self._tracks.open(now, message.track)
@@ -418,7 +424,7 @@ class Subscriptions:
         self._tracks.settle(now, track)
 
     def _rendezvous(self, draft: Draft, asked: int | None) -> float:
-        """How long to wait for a publisher; absent is 0 in draft 18 (10.2.6)."""
+        """Return how long to wait for a publisher; absent is 0 in draft 18 (10.2.6)."""
         settings = self._state.settings
         if draft is Draft.D16:
             return settings.rendezvous_wait
@@ -439,12 +445,12 @@ class Subscriptions:
             self._reject_receiver(now, receiver, code, "nobody publishes this track")
 
     def rendezvous_due(self, now: float, receiver: Receiver) -> None:
-        """A SUBSCRIBE has waited as long as it may."""
+        """Reject a SUBSCRIBE that has waited as long as it may, if no publisher is being asked."""
         self._wait_for_source(now, receiver)
         self._tracks.settle(now, receiver.track)
 
     def _accept_waiting(self, now: float, track: Track) -> None:
-        """A track has a publisher: accept whoever waits for it."""
+        """Accept all SUBSCRIBEs that wait for a track: it has a publisher."""
         for receiver in list(track.receivers.values()):
             if receiver.stage is Stage.PENDING and not receiver.pushed and receiver.fed:
                 self._accept(now, receiver)
@@ -490,7 +496,7 @@ class Subscriptions:
     def _answer_parameters(
         self, now: float, receiver: Receiver, largest: Location | None
     ) -> Parameters:
-        """What SUBSCRIBE_OK, or the answer to an update, says."""
+        """Return the parameters of SUBSCRIBE_OK, or of the answer to an update."""
         expires = None
         if receiver.grant is not None and receiver.grant.expires is not None:
             expires = max(int((receiver.grant.expires - now) * 1000), 1)
@@ -534,18 +540,18 @@ class Subscriptions:
     # Our PUBLISH to those that watch a prefix
 
     def _track_published(self, now: float, track: Track) -> None:
-        """Somebody PUBLISHed a track: whoever watches its namespace gets it."""
+        """Offer a track that was PUBLISHed to all who watch its namespace."""
         for watch in self._state.watches.covering(track.name.namespace):
             if watch.tracks:
                 self.consider(now, track, watch)
 
     def _publisher_left(self, now: float, track: Track) -> None:
-        """One that PUBLISHed a track does so no longer; receivers end with the last source."""
+        """Take a track whose last PUBLISH has ended out of the rankings."""
         if track.pushed:
-            # It may want the track from the others now.
+            # The former publisher may now receive the track from the others.
             self._track_published(now, track)
             return
-        self._rank(track, wanted=False)
+        self._rank(track, ranked=False)
         for watch in self._state.watches.covering(track.name.namespace):
             watch.declined.discard(track.number)
             if watch.ranking is not None:
@@ -564,7 +570,7 @@ class Subscriptions:
         elif watch.ranking is None:
             self._offer(now, track, watch)
         else:
-            self._rank(track, wanted=True)
+            self._rank(track, ranked=True)
             self._apply_ranking(now, watch, watch.ranking.update(track.number, track.rank or 0))
 
     def _withdraw(self, now: float, watch: Watch, track: Track, reason: str) -> None:
@@ -574,7 +580,7 @@ class Subscriptions:
             self.end_receiver(now, receiver, "SUBSCRIPTION_ENDED", reason)
 
     def _offer(self, now: float, track: Track, watch: Watch) -> None:
-        """PUBLISH a track to a watch, if it may have it and has it not."""
+        """Send PUBLISH of a track to a watch, if that may receive it and does not yet."""
         state, client = self._state, watch.client
         if (
             client.requests.get(watch.request_id) is not watch
@@ -600,12 +606,12 @@ class Subscriptions:
             return
         if client.draft is Draft.D18 and watch.ranking is None:
             # It can SUBSCRIBE instead, and must not hear of the track twice (18: 6.1).
-            suffix = FullTrackName(_suffix(watch, name.namespace), name.name)
+            suffix = FullTrackName(watch.suffix(name.namespace), name.name)
             if state.command(client, client.wire.publish_blocked, watch.request_id, suffix):
                 watch.blocked[name] = None
 
     def _publish_to(self, now: float, track: Track, watch: Watch, grant: Grant) -> bool:
-        """Offer a track to a session that watches its namespace; False if it cannot be."""
+        """Send PUBLISH; return False if the session does not allow it."""
         state, client = self._state, watch.client
 
         def retry(later: float) -> None:
@@ -645,7 +651,7 @@ class Subscriptions:
         return True
 
     def publish_accepted(self, now: float, receiver: Receiver, parameters: Parameters) -> None:
-        """The subscriber said PUBLISH_OK: objects may flow, from where PUBLISH was sent."""
+        """Establish a receiver: it sent PUBLISH_OK. Objects flow from where PUBLISH was sent."""
         _note(receiver, parameters)
         if receiver.filter is not None:
             window = window_of(receiver.filter, receiver.joining)
@@ -658,7 +664,7 @@ class Subscriptions:
         self._tracks.settle(now, receiver.track)
 
     def _track_declined(self, now: float, receiver: Receiver) -> None:
-        """A session gave up a track that was pushed to it: it shall not come again."""
+        """Remember that a session gave up a track: it is not offered again."""
         watch = receiver.watch
         if watch is None:
             return
@@ -669,7 +675,7 @@ class Subscriptions:
     # Top-N
 
     def rank_changed(self, now: float, track: Track, value: int) -> None:
-        """A track's ranking property has a new value."""
+        """Apply a new value of the ranking property of a track."""
         track.rank = value
         for watch in self._state.watches.covering(track.name.namespace):
             if watch.ranking is not None and track.number in watch.ranking:
@@ -686,27 +692,27 @@ class Subscriptions:
                 self._offer(now, entered, watch)
 
     def rerank(self, prefix: Namespace) -> None:
-        """A Top-N watch is gone: tracks that no other one ranks need no ranking."""
+        """Stop to rank the tracks below a prefix that no Top-N watch ranks any more."""
         state = self._state
         for track in list(self._tracks.tree.under(prefix)):
             self._rank(
                 track,
-                wanted=any(
+                ranked=any(
                     watch.ranking is not None
                     for watch in state.watches.covering(track.name.namespace)
                 ),
             )
 
-    def _rank(self, track: Track, *, wanted: bool) -> None:
-        if wanted != track.ranked and track.installed:
-            track.ranked = wanted
-            self._state.plane.rank_by(track.number, RANK_PROPERTY if wanted else None)
+    def _rank(self, track: Track, *, ranked: bool) -> None:
+        if ranked != track.ranked and track.installed:
+            track.ranked = ranked
+            self._state.plane.rank_by(track.number, RANK_PROPERTY if ranked else None)
             self._tracks.update_sources(track)
 
     # Updates of receivers
 
     def update_received(self, now: float, receiver: Receiver, event: UpdateReceived) -> None:
-        """Change a subscription."""
+        """Apply an update of a receiver."""
         state, client, track = self._state, receiver.client, receiver.track
         if not self._admission.renew(now, receiver, event.update_id, event.tokens):
             self.end_receiver(
@@ -758,10 +764,10 @@ class Subscriptions:
         reset: int | None = None,
         code: RequestErrorCode = RequestErrorCode.INTERNAL_ERROR,
     ) -> None:
-        """End a receiver: PUBLISH_DONE, or REQUEST_ERROR if it had no answer yet.
+        """End a receiver: send PUBLISH_DONE, or REQUEST_ERROR if it had no answer yet.
 
-        PUBLISH_DONE comes behind the end of all streams (moq-transport-16, 9.15), so those that are
-        open are reset: they would go on, and to somebody who may not have them any more.
+        PUBLISH_DONE comes behind the end of all streams (moq-transport-16, 9.15), so open streams
+        are reset. They would otherwise go on to a receiver that may not be allowed to have them.
         """
         client = receiver.client
         if reset is None:
@@ -783,12 +789,12 @@ class Subscriptions:
     def _reject_receiver(
         self, now: float, receiver: Receiver, code: RequestErrorCode, reason: str
     ) -> None:
-        """Say REQUEST_ERROR to a SUBSCRIBE that waits."""
+        """Send REQUEST_ERROR to a SUBSCRIBE that waits."""
         self._remove_receiver(now, receiver, reason, None)
         self._state.reject(receiver.client, receiver.request_id, code, reason)
 
     def receiver_left(self, now: float, receiver: Receiver, reason: str) -> None:
-        """The subscriber does not want a track any more, or is gone."""
+        """Remove a receiver that unsubscribed, or whose session is gone."""
         reset = reset_code(receiver.client.draft, "CANCELLED")
         self._remove_receiver(now, receiver, reason, reset)
         self._track_declined(now, receiver)
@@ -827,9 +833,9 @@ class Subscriptions:
         *,
         again: bool = True,
     ) -> None:
-        """A source of a track is gone: who has no other one is done.
+        """End the receivers of a track that have no source left.
 
-        SUBSCRIBEs that wait get ``code`` if a publisher gave one, or wait on; ``again``: then all
+        SUBSCRIBEs that wait are rejected with ``code``; with None they wait on. ``again``: then all
         that may publish the track are asked once more.
         """
         if any(not source.client.info.peering for source in track.sources.values()):
@@ -858,14 +864,14 @@ class Subscriptions:
                 self.end_receiver(now, receiver, status, reason, reset=code)
 
     def track_ended(self, now: float, track: Track, final: Location) -> None:
-        """END_OF_TRACK has passed; streams of the track may still be under way."""
+        """Note the end of a track; its streams may still be under way."""
         track.final = final
         delay = self._state.settings.done_delay
         track.finish_by = now + delay * DONE_PATIENCE
         self._state.timers.set((Due.FINISH, track), now + delay)
 
     def track_finish_due(self, now: float, track: Track) -> None:
-        """A track that ended is done, once what was under way has arrived."""
+        """End all receivers of a track that ended, once its streams have arrived."""
         state = self._state
         if now < track.finish_by and self._tracks.is_arriving(track):
             state.timers.set((Due.FINISH, track), now + state.settings.done_delay)
@@ -874,7 +880,7 @@ class Subscriptions:
 
 
 def _note(receiver: Receiver, parameters: Parameters) -> None:
-    """Take what a subscriber says about its subscription; what is absent stays."""
+    """Store the parameters of a subscription; absent ones stay as they are."""
     if parameters.forward is not None:
         receiver.forward = parameters.forward
     if parameters.subscriber_priority is not None:
@@ -888,7 +894,3 @@ def _note(receiver: Receiver, parameters: Parameters) -> None:
     for timeout in (parameters.subgroup_delivery_timeout, parameters.object_delivery_timeout):
         if timeout is not None:
             receiver.timeout = timeout
-
-
-def _suffix(watch: Watch, namespace: Namespace) -> Namespace:
-    return Namespace(namespace.fields[len(watch.prefix.fields) :])

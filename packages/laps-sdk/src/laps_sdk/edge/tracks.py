@@ -98,11 +98,11 @@ class Tracks:
         """Those of ``by_name``, by namespace."""
 
     def get(self, number: int) -> Track | None:
-        """The track with this number."""
+        """Return the track with this number, or None."""
         return self.by_number.get(number)
 
     def open(self, now: float, name: FullTrackName) -> Track | None:
-        """The track of this name for a publisher or a subscriber; None if there is no room."""
+        """Return the track of this name, a new one if need be; None if there is no room."""
         track = self.by_name.get(name)
         if track is None:
             if not self._room(now):
@@ -119,7 +119,7 @@ class Tracks:
         self.by_number[track.number] = track
 
     def _room(self, now: float) -> bool:
-        """Whether one more track fits; caches that nobody feeds make room."""
+        """Return whether one more track fits; the oldest caches are forgotten to make room."""
         while len(self.by_number) >= self._state.settings.max_tracks:
             oldest = next(iter(self.stale.values()), None)
             if oldest is None:
@@ -128,14 +128,14 @@ class Tracks:
         return True
 
     def known(self, name: FullTrackName) -> Track | None:
-        """The track of this name that has objects: a live one, or what is left of one."""
+        """Return the track of this name that has objects: a live one, or a stale one."""
         track = self.by_name.get(name)
         if track is not None and track.installed:
             return track
         return self.stale.get(name, track)
 
     def largest(self, track: Track) -> Location | None:
-        """The largest location that is known of a track."""
+        """Return the largest known location of a track."""
         seen = self._state.plane.largest(track.number) if track.installed else None
         if seen is None or track.hint is None:
             return seen or track.hint
@@ -144,7 +144,7 @@ class Tracks:
     # In the forwarding plane
 
     def install(self, track: Track) -> None:
-        """Let the plane know a track, before anything else about it."""
+        """Add a track to the forwarding plane, if it is not there."""
         if track.installed:
             return
         state = self._state
@@ -168,11 +168,10 @@ class Tracks:
             state.events.append(TrackRemoved(track=track.name, number=track.number))
 
     def renew(self, now: float, track: Track) -> None:
-        """A track without a publisher gets one: forget what an earlier one published.
+        """Forget the objects of a track that gets its first publisher again.
 
         A publisher that comes back may count its groups from 0 again, and all of them would look
-        like old ones. Receivers that are still there bind the track to its past, and so do streams
-        that may still be under way.
+        old. Established receivers, and streams that may still be under way, prevent that.
         """
         stale = self.stale.get(track.name)
         if stale is not None:
@@ -190,7 +189,7 @@ class Tracks:
     # What the sources of a track are asked for
 
     def update_sources(self, track: Track) -> None:
-        """Tell the sources what the receivers want together: whether, and from where on."""
+        """Send the sources the Forward State and the filter that their receivers need together."""
         state = self._state
         for source in list(track.sources.values()):
             if not source.live or source.request_id is None:
@@ -220,9 +219,9 @@ class Tracks:
                 source.filter = filter_ if widen else source.filter
 
     def forwards_unwatched(self, source: Source) -> bool:
-        """Whether a PUBLISH is taken with Forward State 1 while nobody receives it.
+        """Return whether a PUBLISH gets Forward State 1 while the track has no receiver.
 
-        What other relays have is fetched from far away: only if it is needed to rank the track.
+        The tracks of other networks come from far away: only if they are ranked.
         """
         if not source.pushed or not self._state.settings.forward_unwatched:
             return False
@@ -254,7 +253,7 @@ class Tracks:
                     track.group_asked = (value, group)
 
     def is_arriving(self, track: Track) -> bool:
-        """Whether streams of a track are under way."""
+        """Return whether streams of a track are under way."""
         streams = self._state.plane.ingress_streams
         return any(
             streams(source.client.id, source.alias)[1]
@@ -265,7 +264,7 @@ class Tracks:
     # The end of a track
 
     def settle(self, now: float, track: Track) -> None:
-        """See whether a track is still wanted, still fed, or over."""
+        """Set or cancel the linger timer of a track; end the track if nobody needs it."""
         state = self._state
         if self.by_number.get(track.number) is not track or track.stale:
             return
@@ -282,7 +281,7 @@ class Tracks:
             self._keep_cache(now, track)
 
     def _keep_cache(self, now: float, track: Track) -> None:
-        """Nobody feeds, receives or fetches a track: keep its cache for a while, if it has one."""
+        """Keep the cache of a track that nobody feeds, receives or fetches; forget it if empty."""
         state = self._state
         keep = state.settings.cache_linger
         cached = track.installed and state.plane.track_counters(track.number).cached_objects
@@ -315,7 +314,7 @@ class Tracks:
     # TRACK_STATUS
 
     def status_received(self, now: float, client: Client, message: TrackStatus) -> None:
-        """Answer a TRACK_STATUS that is allowed."""
+        """Answer a TRACK_STATUS that is authorized, or pass it on to a publisher."""
         state = self._state
         track = self.by_name.get(message.track)
         if track is not None and track.established:
@@ -358,27 +357,27 @@ class Tracks:
             state.reject(client, request_id, RequestErrorCode.INTERNAL_ERROR, reason)
 
     def status_answered(self, leg: StatusLeg, message: RequestOk) -> None:
-        """A publisher answered."""
+        """Pass on the answer of a publisher to TRACK_STATUS."""
         self._state.drop(leg, None)
         properties = properties_for(message.track_properties, leg.client.draft, leg.asker.draft)
         parameters = Parameters(largest_object=message.parameters.largest_object)
         self._answer_status(leg.asker, leg.asker_request, parameters, properties)
 
     def status_failed(self, leg: StatusLeg, code: RequestErrorCode, reason: str) -> None:
-        """A publisher rejected it, does not answer, or is gone."""
+        """Reject a TRACK_STATUS: its publisher rejected it, did not answer, or is gone."""
         self._state.drop(leg, None)
         self._state.reject(leg.asker, leg.asker_request, code, reason)
 
 
 def forwards(source: Source) -> bool:
-    """Whether a receiver of a source has Forward State 1."""
+    """Return whether a receiver of a source has Forward State 1."""
     return any(receiver.forward for receiver in source.receivers)
 
 
 def filter_of(source: Source) -> SubscriptionFilter:
-    """The widest filter that a source's receivers need.
+    """Return the widest filter that the receivers of a source need.
 
-    A start in the future, or long ago, is passed on only if all want nothing else.
+    A start in the future, or long ago, is passed on only if no receiver needs more.
     """
     starts: list[Location] = []
     for receiver in source.receivers:
@@ -390,18 +389,22 @@ def filter_of(source: Source) -> SubscriptionFilter:
     return SubscriptionFilter(FilterType.ABSOLUTE_START, min(starts))
 
 
-def _wider(wanted: SubscriptionFilter, current: SubscriptionFilter | None) -> bool:
-    """Whether a publisher must be told of a new filter.
+def _wider(needed: SubscriptionFilter, current: SubscriptionFilter | None) -> bool:
+    """Return whether a publisher needs a new filter.
 
-    Largest Object is as wide as a relay needs: what is older is fetched.
+    Largest Object is as wide as a relay needs: older objects are fetched.
     """
     if current is None or current.start is None:
         return False
-    return wanted.start is None or wanted.start < current.start
+    return needed.start is None or needed.start < current.start
 
 
 class FetchJoins:
-    """Who waits for whom."""
+    """FETCHes that wait for the answer to another one, which begins at the same place.
+
+    Many clients join a live track at once, and each asks for the beginning of the present group. A
+    FETCH waits once, for at most ``JOIN_PATIENCE``; then it asks a publisher itself.
+    """
 
     __slots__ = ("_behind", "_count", "_waiting")
 
@@ -411,7 +414,7 @@ class FetchJoins:
         self._count = 0
 
     def join(self, job: FetchJob, track: Track, span: Span) -> bool:
-        """Wait for a FETCH of ours that begins at the same place; whether there is one."""
+        """Let a FETCH wait for one of ours with the same start; return whether there is one."""
         if job.joined:
             return False
         for other in track.fetches:
@@ -425,7 +428,7 @@ class FetchJoins:
         return False
 
     def leave(self, job: FetchJob) -> bool:
-        """It does not wait any more; whether it did."""
+        """Let a FETCH wait no longer; return whether it did."""
         leg = self._behind.pop(job, None)
         if leg is None:
             return False
@@ -436,20 +439,20 @@ class FetchJoins:
         return True
 
     def over(self, leg: FetchLeg) -> list[FetchJob]:
-        """A FETCH of ours is over: those that waited for it."""
+        """Return the FETCHes that waited for one of ours, which is over."""
         jobs = list(self._waiting.pop(leg, ()))
         for job in jobs:
             del self._behind[job]
         return jobs
 
     def take(self) -> int:
-        """How many have joined since the last time."""
+        """Return how many FETCHes have joined another one since the last call."""
         count, self._count = self._count, 0
         return count
 
 
 class Fetches:
-    """FETCHes under way."""
+    """The FETCHes under way, of clients and of the relay."""
 
     __slots__ = ("_admission", "_state", "_tracks", "joins")
 
@@ -462,7 +465,7 @@ class Fetches:
     # FETCH
 
     def fetch_received(self, now: float, client: Client, message: Fetch, grant: Grant) -> None:
-        """Take a FETCH that is allowed."""
+        """Begin a FETCH that is authorized, or reject it if a cap is reached."""
         state = self._state
         full = self._admission.full(client, Load.FETCHES)
         if full is not None:
@@ -495,19 +498,19 @@ class Fetches:
     def _joined(
         self, client: Client, target: RelativeJoiningFetch | AbsoluteJoiningFetch
     ) -> Receiver | None:
-        """The subscription that a FETCH joins."""
+        """Return the subscription that a FETCH joins."""
         record = client.requests.get(target.joining_request_id)
         return record if isinstance(record, Receiver) else None
 
     def name_of(self, client: Client, message: Fetch) -> FullTrackName | None:
-        """The track that a FETCH is about."""
+        """Return the name of the track of a FETCH; None if it joins no subscription."""
         if isinstance(message.target, StandaloneFetch):
             return message.target.track
         receiver = self._joined(client, message.target)
         return None if receiver is None else receiver.track.name
 
     def join(self, now: float, job: FetchJob, receiver: Receiver) -> None:
-        """Begin a joining FETCH: its subscription has its answer."""
+        """Begin a joining FETCH whose subscription has its answer."""
         target = job.message.target
         span = None
         if not isinstance(target, StandaloneFetch):
@@ -548,7 +551,7 @@ class Fetches:
         )
 
     def _follow(self, now: float, leg: FetchLeg) -> None:
-        """A FETCH of ours is over: those that waited for it go on."""
+        """Go on with the FETCHes that waited for one of ours, which is over."""
         for job in self.joins.over(leg):
             if job.track is not None and job.span is not None and not job.client.closed:
                 self._begin(now, job, job.track, job.span)
@@ -556,7 +559,7 @@ class Fetches:
     def _serve_partial(
         self, now: float, job: FetchJob, code: RequestErrorCode, reason: str
     ) -> None:
-        """No publisher helps: send what the cache has, if it has anything."""
+        """Answer with what the cache has, if it has anything: no publisher helps."""
         state, track, span = self._state, job.track, job.span
         if track is not None and span is not None and track.installed:
             largest = self._tracks.largest(track)
@@ -601,7 +604,7 @@ class Fetches:
     # Our FETCH
 
     def _publishers(self, job: FetchJob, track: Track) -> list[Client]:
-        """Who may have a track's objects: those that feed it, then those that announced it.
+        """Return who may have a track's objects: its sources, then those that announced it.
 
         The relay network comes last, and is not asked for what it asks for itself.
         """
@@ -621,7 +624,7 @@ class Fetches:
         return [client for client in found if client not in job.asked]
 
     def _relay(self, job: FetchJob, track: Track, span: Span) -> bool:
-        """Ask a publisher; False if there is none that can be asked."""
+        """Send our FETCH to a publisher; return False if there is none left."""
         state = self._state
         parameters = Parameters(
             subscriber_priority=job.message.parameters.subscriber_priority,
@@ -648,7 +651,7 @@ class Fetches:
         return False
 
     def fetch_accepted(self, now: float, leg: FetchLeg, message: FetchOk) -> None:
-        """The publisher said FETCH_OK."""
+        """Pass on the FETCH_OK of a publisher."""
         state, job = self._state, leg.job
         if leg.client.wire.request_state(leg.request_id) is None:
             self._detach(leg)  # its objects came before
@@ -673,7 +676,7 @@ class Fetches:
             self.fail(now, job, RequestErrorCode.INTERNAL_ERROR, "the answer cannot be written")
 
     def fetch_rejected(self, now: float, leg: FetchLeg, error: RequestError) -> None:
-        """The publisher said no."""
+        """Ask the next publisher, or answer from the cache: a publisher rejected our FETCH."""
         job = leg.job
         self._state.drop(leg, None)
         if job is None:
@@ -698,7 +701,7 @@ class Fetches:
         self._follow(now, leg)
 
     def leg_lost(self, now: float, leg: FetchLeg) -> None:
-        """The publisher ended our FETCH, or its session is gone."""
+        """Fail a FETCH whose publisher ended ours, or is gone."""
         job = leg.job
         self._state.drop(leg, None)
         if job is not None:
@@ -708,7 +711,7 @@ class Fetches:
         self._follow(now, leg)
 
     def upstream_ended(self, now: float, leg: FetchLeg) -> None:
-        """The data stream of our FETCH is over; its answer may still come."""
+        """Note the end of the data stream of our FETCH; its answer may still come."""
         state, client = self._state, leg.client
         state.command(client, client.wire.fetch_ended, leg.request_id)
         if client.wire.request_state(leg.request_id) is None:
@@ -717,7 +720,7 @@ class Fetches:
         self._follow(now, leg)
 
     def fill_due(self, now: float, job: FetchJob) -> None:
-        """The publisher takes too long (moq-transport-18, 10.2.5)."""
+        """Cancel our FETCH, which takes too long, and use the cache (moq-transport-18, 10.2.5)."""
         state, track, span = self._state, job.track, job.span
         if self.joins.leave(job) and track is not None and span is not None:
             # It is not its own FETCH that takes so long.
@@ -728,13 +731,13 @@ class Fetches:
         self._serve_partial(now, job, RequestErrorCode.TIMEOUT, "the publisher does not answer")
 
     def _detach(self, leg: FetchLeg) -> None:
-        """Let a FETCH of ours and whoever asked for it go their own ways."""
+        """Separate our FETCH from the FETCH that it was made for."""
         if leg.job is not None:
             leg.job.leg = None
             leg.job = None
 
     def _abandon(self, now: float, job: FetchJob) -> None:
-        """Cancel our FETCH: nobody waits for it."""
+        """Cancel our FETCH: its client does not wait for it any more."""
         leg = job.leg
         if leg is None:
             return
@@ -746,7 +749,7 @@ class Fetches:
     # Ends
 
     def answer_ended(self, now: float, job: FetchJob, *, complete: bool) -> None:
-        """The plane has sent the answer, or its stream was reset."""
+        """End a FETCH whose answer was sent, or whose stream was reset."""
         state, client = self._state, job.client
         state.command(client, client.wire.fetch_ended, job.request_id)
         if not complete and job.track is not None:
@@ -755,11 +758,11 @@ class Fetches:
             )
         if client.wire.request_state(job.request_id) is None:
             if job.leg is not None and complete:
-                self._detach(job.leg)  # the end of its stream will be told
+                self._detach(job.leg)  # the end of its stream is still to come
             self._remove(now, job)
 
     def fetch_cancelled(self, now: float, job: FetchJob) -> None:
-        """The subscriber gave up."""
+        """Remove a FETCH that its client has cancelled."""
         self._state.plane.cancel_fetch(
             now, job.subscription, reset_code(job.client.draft, "CANCELLED")
         )
@@ -774,7 +777,7 @@ class Fetches:
         *,
         reset: int | None = None,
     ) -> None:
-        """End a FETCH that cannot be served: REQUEST_ERROR, or a reset if it has its answer."""
+        """End a FETCH that cannot be served: with REQUEST_ERROR, or a reset behind its answer."""
         state, client = self._state, job.client
         if job.track is not None:
             state.events.append(FetchFailed(session=client.id, track=job.track.name, reason=reason))
@@ -799,4 +802,4 @@ class Fetches:
 
 
 def _no_retry(now: float) -> None:
-    """A FETCH that is blocked at one publisher goes to another."""
+    """Do nothing: a FETCH that is blocked at one publisher goes to another."""

@@ -2,7 +2,7 @@
 
 ::
 
-    covering((a, b, c))   what stands at (), (a), (a, b), (a, b, c): who publishes or wants this
+    covering((a, b, c))   what stands at (), (a), (a, b), (a, b, c): who publishes or watches this
     under((a, b))         what stands at (a, b) and anywhere below: what a new prefix asks for
 
 Both take as many steps as there are fields, plus one for each value found
@@ -30,7 +30,7 @@ class _Node(Generic[V]):
 
 
 class NamespaceTree(Generic[V]):
-    """A set of (namespace, value)."""
+    """A set of values, each at a namespace."""
 
     __slots__ = ("_root", "_size")
 
@@ -42,7 +42,7 @@ class NamespaceTree(Generic[V]):
         return self._size
 
     def add(self, namespace: Namespace, value: V) -> None:
-        """Put a value at a namespace; again does nothing."""
+        """Add a value at a namespace; nothing happens if it is there."""
         node = self._root
         for item in namespace.fields:
             node = node.children.setdefault(item, _Node())
@@ -50,7 +50,7 @@ class NamespaceTree(Generic[V]):
         node.values[value] = None
 
     def remove(self, namespace: Namespace, value: V) -> None:
-        """Take it out; nothing if it is not in."""
+        """Remove a value; nothing happens if it is not there."""
         path = [self._root]
         for item in namespace.fields:
             child = path[-1].children.get(item)
@@ -68,12 +68,12 @@ class NamespaceTree(Generic[V]):
             del path[depth - 1].children[namespace.fields[depth - 1]]
 
     def at(self, namespace: Namespace) -> list[V]:
-        """The values at exactly this namespace."""
+        """Return the values at exactly this namespace."""
         levels = self._levels(namespace)
         return levels[-1] if len(levels) == len(namespace.fields) + 1 else []
 
     def covering(self, namespace: Namespace, *, longest: bool = False) -> list[V]:
-        """The values at all prefixes of a namespace, the shortest first.
+        """Return the values at all prefixes of a namespace, the shortest first.
 
         ``longest``: only those of the longest prefix that has any.
         """
@@ -93,7 +93,7 @@ class NamespaceTree(Generic[V]):
         return levels
 
     def under(self, prefix: Namespace) -> Iterator[V]:
-        """The values at a namespace and below; the tree must not change meanwhile."""
+        """Iterate over the values at a namespace and below; the tree must not change meanwhile."""
         node = self._root
         for item in prefix.fields:
             child = node.children.get(item)

@@ -8,11 +8,9 @@
 
 from __future__ import annotations
 
+from laps_sdk.forwarding.cache import Segment
 from laps_sdk.forwarding.coding import translate_extensions
-from laps_sdk.forwarding.group import Group
-from laps_sdk.forwarding.receiver import Receiver
-from laps_sdk.forwarding.segment import Segment
-from laps_sdk.forwarding.state import Session, Source
+from laps_sdk.forwarding.track import Group, Receiver, Session, Source
 from laps_wire.errors import EncodeError
 from laps_wire.moqt.data.datagram import (
     ObjectDatagram,
@@ -94,22 +92,25 @@ class Datagrams:
             receiver.track.dropped_bytes += len(self._datagram.payload)
 
 
-def take_datagram(now: float, session: Session, data: bytes) -> None:
-    """A datagram arrived: to everyone who wants it, and into the cache."""
+def take_datagram(now: float, session: Session, data: bytes) -> int | None:
+    """Send a datagram to everyone who wants it, and keep it.
+
+    Returns its alias if that is not known: then the datagram has to wait.
+    """
     draft = session.draft
     datagram = decode_datagram(data, draft)
     if isinstance(datagram, PaddingDatagram):
-        return
+        return None
     source = session.sources.get(datagram.track_alias)
     intake = session.intakes.get(datagram.track_alias) if source is None else None
     if intake is not None:
         intake.taker.take(now, session.number, datagram.payload)
-        return
+        return None
     if source is None:
-        session.pending.add_datagram(now, datagram.track_alias, data)
-        return
+        return datagram.track_alias
     if source.track not in session.malformed:
         _forward(now, session, source, datagram, data)
+    return None
 
 
 def _forward(

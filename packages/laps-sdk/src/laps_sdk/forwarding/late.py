@@ -8,12 +8,10 @@ from heapq import merge
 from itertools import chain, pairwise
 from typing import Final
 
+from laps_sdk.forwarding.cache import CachedObject, Segment
 from laps_sdk.forwarding.coding import CANCELLED, INTERNAL_ERROR, object_header
 from laps_sdk.forwarding.datagrams import Datagrams
-from laps_sdk.forwarding.feed import Feed
-from laps_sdk.forwarding.group import Group
-from laps_sdk.forwarding.receiver import Out, Receiver
-from laps_sdk.forwarding.segment import CachedObject, Segment
+from laps_sdk.forwarding.track import Feed, Group, Out, Receiver
 from laps_wire.errors import EncodeError
 from laps_wire.moqt.data.datagram import ObjectDatagram
 
@@ -50,8 +48,9 @@ def _object_id(item: CachedObject) -> int:
 def replay(now: float, receiver: Receiver) -> None:
     """Send what is cached of all that a receiver wants, and let it into what is under way."""
     cache = receiver.session.state.cache
-    groups = sorted(receiver.track.cached_groups, key=lambda group: group.group_id)
-    for group in groups:
+    track = receiver.track
+    for group_id in sorted(group.group_id for group in track.cached_groups):
+        group = track.groups[group_id]  # what is cached is not forgotten
         if not receiver.wants_group(group.group_id):
             continue
         first = receiver.start_object if group.group_id == receiver.start_group else 0

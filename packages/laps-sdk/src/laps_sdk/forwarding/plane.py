@@ -1,28 +1,26 @@
-"""The forwarding plane; ``core.interfaces.ForwardingPlane`` says what each call means.
+"""The forwarding plane; ``interfaces.ForwardingPlane`` says what each call means.
 
 ::
 
-    stream_opened --> Opening --> Feed | Standby | Waiting        (pending, feed, standby)
-                  '-> FetchRelay                                  (fetch_relay)
-    datagram ------> take_datagram                                (datagrams)
-    add_egress ----> Receiver, replay of what is cached           (receiver, late)
-    serve_fetch ---> FetchAnswer                                  (fetch_answer)
+    stream_opened --> Opening --> Feed | Standby | Waiting | Early    (pending, track)
+                  '-> FetchRelay                                      (fetches)
+    datagram ------> take_datagram                                    (datagrams)
+    add_egress ----> Receiver, replay of what is cached               (track, late)
+    serve_fetch ---> FetchAnswer                                      (fetches)
 
-This module only finds the object that a call is about, and turns faults of peers into notices. What
-it counts is in :mod:`.figures`.
+This module finds the object that a call is about, turns faults of peers into notices, and counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import inf
 from typing import Final
 
+from laps_sdk.forwarding.cache import CacheTraffic
 from laps_sdk.forwarding.coding import CANCELLED, INTERNAL_ERROR, MALFORMED_TRACK
 from laps_sdk.forwarding.datagrams import take_datagram
 from laps_sdk.forwarding.fetches import Fetches
-from laps_sdk.forwarding.figures import PlaneFigures
-from laps_sdk.forwarding.intake import Intake
 from laps_sdk.forwarding.interfaces import (
     CacheLimits,
     Egress,
@@ -31,18 +29,20 @@ from laps_sdk.forwarding.interfaces import (
     FetchRange,
     Notice,
     OutStream,
+    PlaneCounters,
+    PlaneLimits,
     SessionFault,
     Subscription,
     SubscriptionCounters,
     Taker,
+    TrackCounters,
     TrackMalformed,
 )
 from laps_sdk.forwarding.late import replay
-from laps_sdk.forwarding.limits import PlaneLimits
 from laps_sdk.forwarding.pending import Opening, Pending, Waiting
-from laps_sdk.forwarding.receiver import Receiver
-from laps_sdk.forwarding.state import Session, Source, State
-from laps_sdk.forwarding.track import Track
+from laps_sdk.forwarding.samples import Samples
+from laps_sdk.forwarding.track import InternalTrack, Receiver, Session, Source, State, Track
+from laps_sdk.forwarding.traffic import ClientTraffic, TrackTraffic
 from laps_sdk.timers import earliest
 from laps_wire.errors import RemoteError
 from laps_wire.moqt.data.types import MalformedTrackError, ObjectTooLargeError, StreamKind
@@ -54,18 +54,23 @@ __all__ = ["Plane"]
 
 _CACHE_LIMITS: Final = CacheLimits()
 _PLANE_LIMITS: Final = PlaneLimits()
+_FEW: Final = 16
+"""With more subscriptions than these a session is not asked which track it gets most of."""
 _NO_COUNTERS: Final = SubscriptionCounters(0, 0, 0, 0, 0, 0, 0)
 
 
-class Plane(PlaneFigures):
+class Plane:
     """Everything that happens for each object."""
 
-    __slots__ = ("_fetches",)
+    __slots__ = ("_fetches", "_pending", "_sessions", "_state")
 
     def __init__(
         self, cache: CacheLimits = _CACHE_LIMITS, *, limits: PlaneLimits = _PLANE_LIMITS
     ) -> None:
-        super().__init__(State(cache, limits))
+        self._state = State(cache, limits)
+        self._sessions: dict[int, Session] = {}
+        self._pending: dict[int, Pending] = {}
+        """What waits in each session for its alias to become known."""
         self._fetches = Fetches(self._state, self._sessions)
 
     # Sessions
@@ -80,9 +85,9 @@ class Plane(PlaneFigures):
         upstream: bool = False,
     ) -> None:
         """Objects may come from and go to this session."""
-        pending = Pending(self._state)
+        self._pending[session] = Pending(self._state)
         self._sessions[session] = Session(
-            self._state, session, draft, egress, pending, peering=peering, upstream=upstream
+            self._state, session, draft, egress, peering=peering, upstream=upstream
         )
 
     def remove_session(self, now: float, session: int) -> None:
@@ -101,7 +106,7 @@ class Plane(PlaneFigures):
             # One by one: another stream of this session may take over, and has to go as well.
             _, handler = gone.streams.popitem()
             handler.reset(now, CANCELLED)
-        gone.pending.clear()
+        self._pending.pop(session).clear()
 
     # Tracks
 
@@ -161,7 +166,7 @@ class Plane(PlaneFigures):
         """Objects with this alias are for ``taker``, if they are not longer than that."""
         sender = self._sessions[session]
         self.remove_ingress(now, session, alias)
-        sender.intakes[alias] = intake = Intake(taker, object_bytes)
+        sender.intakes[alias] = intake = InternalTrack(taker, object_bytes)
         self._claim(now, sender, alias, lambda waiting: waiting.hand_over(now, intake))
 
     def remove_intake(self, session: int, alias: int) -> None:
@@ -174,7 +179,7 @@ class Plane(PlaneFigures):
         self, now: float, sender: Session, alias: int, begin: Callable[[Waiting], None]
     ) -> None:
         """An alias has become known: let what waited for it begin."""
-        streams, datagrams = sender.pending.claim(alias)
+        streams, datagrams = self._pending[sender.number].claim(alias)
         for waiting in streams:
             stream_id, fin = waiting.arrival.stream_id, waiting.fin
             try:
@@ -323,7 +328,9 @@ class Plane(PlaneFigures):
         if sender is None:
             return
         if kind is StreamKind.SUBGROUP:
-            sender.streams[stream_id] = Opening(sender, stream_id, continued=continued)
+            sender.streams[stream_id] = Opening(
+                sender, stream_id, self._pending[session], continued=continued
+            )
         elif kind is StreamKind.FETCH:
             sender.streams[stream_id] = self._fetches.opening(sender, stream_id)
         else:
@@ -358,7 +365,9 @@ class Plane(PlaneFigures):
         if sender is None:
             return
         try:
-            take_datagram(now, sender, data)
+            unknown = take_datagram(now, sender, data)
+            if unknown is not None:
+                self._pending[session].add_datagram(now, unknown, data)
         except MalformedTrackError as error:
             alias, _ = sender.draft.integers.decode(data, 1, len(data))
             source = sender.sources.get(alias)
@@ -398,6 +407,66 @@ class Plane(PlaneFigures):
             call(now)
         if self._state.samples is not None:
             self._state.samples.handle_timeout(now)
+
+    # Figures
+    #
+    # Counters grow for ever. What is *taken* is what happened since it was last taken. What a track
+    # did is kept when the track is gone, once somebody counts.
+
+    def track_counters(self, track: int) -> TrackCounters:
+        """Of one track."""
+        return self._state.tracks[track].counters()
+
+    def subscription_counters(self, subscription: Subscription) -> SubscriptionCounters | None:
+        """Of one receiver; None if there is no such."""
+        receiver = self._receiver(subscription)
+        return None if receiver is None else receiver.counters()
+
+    def count_traffic(self) -> None:
+        """Remember what tracks did that are no more; somebody must take it."""
+        self._state.gone = self._state.gone or []
+
+    def take_traffic(self, tracks: Iterable[int] | None = None) -> list[TrackTraffic]:
+        """What some tracks did since the last time, and all that are no more; idle ones not."""
+        known = self._state.tracks
+        found: list[TrackTraffic] = []
+        if self._state.gone:
+            found, self._state.gone = self._state.gone, []
+        for number in list(known) if tracks is None else tracks:
+            if number in known:
+                found.append(known[number].take_traffic())
+        return [each for each in found if not each.is_idle]
+
+    def take_cache(self) -> tuple[CacheTraffic, int]:
+        """What the cache did since the last time, and how many bytes it holds."""
+        cache = self._state.cache
+        return cache.figures.take(), cache.bytes
+
+    def take_clients(self) -> list[ClientTraffic]:
+        """How clients that are subscribed to something were served since the last time."""
+        found = []
+        for session in self._sessions.values():
+            receivers = session.receivers.values()
+            if session.peering or not receivers:
+                continue
+            gaps, startup = session.service.take()
+            track = None
+            if len(receivers) <= _FEW:
+                track = max(receivers, key=lambda each: each.counters().bytes).track.name
+            found.append(ClientTraffic(session.number, gaps, startup, track))
+        return found
+
+    def time_objects(self, samples: Samples | None) -> None:
+        """Time some of the objects from now on; None: none."""
+        self._state.samples = samples
+
+    def counters(self) -> PlaneCounters:
+        """What was given up, and why."""
+        return self._state.counters()
+
+    def _receiver(self, subscription: Subscription) -> Receiver | None:
+        session = self._sessions.get(subscription.session)
+        return None if session is None else session.receivers.get(subscription.request_id)
 
     # Faults of peers
 

@@ -11,7 +11,14 @@ from typing import NamedTuple
 
 from laps_wire.names import FullTrackName
 
-__all__ = ["LinkTraffic", "Tally", "TrackTraffic", "gained"]
+__all__ = [
+    "ClientTraffic",
+    "LinkTraffic",
+    "Service",
+    "Tally",
+    "TrackTraffic",
+    "gained",
+]
 
 
 class Tally:
@@ -92,3 +99,43 @@ def gained(now: TrackTraffic, before: TrackTraffic | None) -> TrackTraffic:
         last,
         tuple(links),
     )
+
+
+class Service:
+    """How one session was served."""
+
+    __slots__ = ("_asked", "_told", "gaps", "startup")
+
+    def __init__(self) -> None:
+        self.gaps = 0
+        """Objects that it did not get."""
+        self.startup: float | None = None
+        """Seconds from its first subscription to the first object."""
+        self._asked: float | None = None
+        self._told: tuple[int, bool] = (0, False)
+
+    def asked(self, now: float) -> None:
+        """It has a subscription."""
+        if self._asked is None:
+            self._asked = now
+
+    def began(self, now: float) -> None:
+        """Something was sent to it."""
+        if self.startup is None and self._asked is not None:
+            self.startup = now - self._asked
+
+    def take(self) -> tuple[int, float | None]:
+        """Gaps since the last time; and the start-up, the first time."""
+        gaps, started = self._told
+        self._told = self.gaps, self.startup is not None
+        return self.gaps - gaps, None if started else self.startup
+
+
+class ClientTraffic(NamedTuple):
+    """Of one client since the last time."""
+
+    session: int
+    gaps: int
+    startup: float | None
+    track: FullTrackName | None
+    """The one that it got most of; None if it has many."""

@@ -1,29 +1,27 @@
-"""Who comes in, and which connection carries control: the two questions of a handshake.
+"""Decides who is admitted and which connection carries control: the two questions of a handshake.
 
 ::
 
-    SIGN    (dialler)   ask     may we ask for control with this node now?
-    VERIFY  (both)      judge   proof good?  policy?  same key as before?  newest life of the node?
-                                -> what is granted, and which connections are dead at the other end
+    SIGN    (dialler)   ask     may this connection ask for control with the node now?
+    VERIFY  (both)      judge   valid proof?  policy?  same key as before?  newest epoch?
+                                -> the granted mode, and connections that the other end has lost
 
-A node id belongs to the key that held it first (laps-2, 4.1): the same key with a higher boot epoch
-is the same node after a restart, another key never replaces it. That outlasts a restart of our own
-where the shell keeps what :meth:`Admission.poll_keys` tells, and gives it to the next life. What
-was only heard of a node does not count here: a liar could lock the node out with it. Stubs share
-node id 0; they have no arbiter and no key of the network.
+A node id belongs to the key that held it first (laps-2, 4.1). The same key with a higher boot epoch
+is the same node after a restart; another key never replaces it. This survives our own restart if
+the caller stores what :meth:`Admission.poll_keys` returns. Information from third parties does not
+count here: it would let a liar lock a node out. Stubs share node id 0; they have no arbiter and no
+key of the network.
 
-Node information is signed by the node itself (feature SIGNED_NODES; laps-2, 5.1)
+Node information is signed by the node itself (feature SIGNED_NODES; laps-2, 5.1)::
 
-::
+    handshake        the peer does not use SIGNED_NODES, and we require it   refused
+                     it does, and its own information is not signed          refused
+    NODE_ADVERTISE   the signature is invalid, or of another key             false: BAD_NODE
+                     the certificate behind it has expired                   left out, reported
 
-    handshake        the peer does not use SIGNED_NODES, and we want it   refused
-                     it does, and its own words are not signed            refused
-    NODE_ADVERTISE   the signature does not hold, or is of another key    a lie: BAD_NODE
-                     the certificate behind it has ended                  left out, and reported
-
-The last one is not the fault of who passes it on: it checked the signature when it was good, and a
-relay must not lose its peers for the certificate of a third one. Stubs say nothing of other nodes,
-and C++ relays sign nothing.
+An expired certificate is not the fault of the peer that passes it on: the signature was valid when
+that peer checked it. A relay must not lose its peers for the certificate of a third one. Stubs
+advertise no other nodes, and C++ relays sign nothing.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ from laps_wire.peering.session import Arbiter, AuthenticationRequired, Grant, Ro
 __all__ = ["Admission", "Judgement", "KeyConflictError", "Ruling", "check_peer", "judge_nodes"]
 
 MAX_REMEMBERED: Final = 65_536
-"""How many nodes without a connection keep their key here; the oldest goes first."""
+"""The most nodes without a connection whose key is kept; the oldest is forgotten first."""
 
 
 class KeyConflictError(NodeIdConflictError):
@@ -64,28 +62,28 @@ class KeyConflictError(NodeIdConflictError):
 
 
 class Ruling(NamedTuple):
-    """A connection may come in."""
+    """The admission of a connection."""
 
     mode: Mode
-    """What it carries."""
+    """What the connection carries."""
     fingerprint: bytes
     superseded: tuple[int, ...]
-    """Connections to the same node that are dead at the other end."""
+    """Connections to the same node that the other end has lost."""
 
 
 class _Node:
-    """What we have with one node."""
+    """The connections and the key of one node."""
 
     __slots__ = ("arbiter", "key")
 
     def __init__(self, local: NodeId, peer: NodeId) -> None:
         self.arbiter: Arbiter[int] = Arbiter(local, peer)
         self.key: bytes | None = None
-        """The fingerprint that holds the node id; None until something was proved."""
+        """The fingerprint that holds the node id; None before the first proof."""
 
 
 class Admission:
-    """All nodes that we have or had connections with. Refusals are raised as ``PeeringError``."""
+    """All present and former peers. Refusals are raised as ``PeeringError``."""
 
     __slots__ = (
         "_authenticator",
@@ -106,7 +104,7 @@ class Admission:
         max_sessions: int,
         kept: Mapping[NodeId, bytes] | None = None,
     ) -> None:
-        """``kept``: what :meth:`poll_keys` told a former life."""
+        """``kept`` is what :meth:`poll_keys` returned before the restart."""
         self.may_peer = may_peer
         self._authenticator = authenticator
         self._max_sessions = max_sessions
@@ -114,18 +112,21 @@ class Admission:
         self._of_session: dict[int, NodeId] = {}
         self._idle: dict[NodeId, None] = {}
         self._kept = {node: key for node, key in (kept or {}).items() if node and key}
-        """Keys of nodes that were not met in this life; they are older than all that is idle."""
+        """Keys of nodes not met since the start; they are older than all idle nodes."""
         self._changed = False
         self._shrink()
 
-    # The two questions
+    # The two questions of a handshake
 
     def ask(self, session: int, local: NodeId, question: AuthenticationRequired) -> Mode:
-        """We dialled, and know now whom we reached: what may this connection ask for."""
+        """Return what a dialled connection may ask for, now that the node is known.
+
+        Raises ``RedundantControlError`` if only control is possible and another connection has it.
+        """
         arbiter = self._node(local, question.peer).arbiter
         mode = question.mode
         if mode.control and not arbiter.may_ask:
-            # A Stub carries both on one connection, and nothing is left of control alone.
+            # A Stub needs both on one connection, and control alone cannot be reduced.
             if mode is Mode.CONTROL or local == 0:
                 raise RedundantControlError("another connection to this node carries control")
             mode = Mode.DATA
@@ -136,7 +137,10 @@ class Admission:
     def judge(
         self, session: int, local: NodeId, role: Role, question: AuthenticationRequired
     ) -> Ruling:
-        """The peer has shown who it is: may it come in, and with what."""
+        """Return how a peer that has proved its identity is admitted.
+
+        Raises ``PeeringError`` if the proof, the policy, the key or the epoch does not allow it.
+        """
         info = question.peer_info
         if info is None:
             raise NotAuthorizedError("the peer says nothing of itself")
@@ -172,10 +176,10 @@ class Admission:
         epoch: int,
         fingerprint: bytes,
     ) -> Ruling:
-        """We dialled; the listener has granted ``question.mode``."""
+        """Rule on a connection that this side dialled; the listener granted ``question.mode``."""
         arbiter = node.arbiter
         if session not in self._of_session:
-            # The C++ relay's handshake has no moment in which we could have asked.
+            # The C++ relay's handshake has no step that calls ask().
             if question.mode.control and not arbiter.may_ask:
                 raise RedundantControlError("another connection to this node carries control")
             arbiter.dialled(session, ask=question.mode.control)
@@ -193,7 +197,7 @@ class Admission:
         epoch: int,
         fingerprint: bytes,
     ) -> Ruling:
-        """The peer dialled, and asks for ``question.mode``."""
+        """Rule on a connection that the peer dialled, asking for ``question.mode``."""
         arbiter = node.arbiter
         if len(arbiter) >= self._max_sessions:
             raise OverloadedError(f"node {question.peer} has {len(arbiter)} connections already")
@@ -203,17 +207,17 @@ class Admission:
         if verdict.grant is Grant.STALE:
             raise StaleEpochError(f"node {question.peer} has restarted since epoch {epoch}")
         if verdict.grant is Grant.DATA and mode.control:
-            # Without a transcript it is a C++ relay, which can not be granted less.
+            # Without a transcript it is a C++ relay, which cannot be granted less.
             if mode is Mode.CONTROL or not question.transcript:
                 self.closed(session)
                 raise RedundantControlError("another connection to this node carries control")
             mode = Mode.DATA
         return Ruling(mode, fingerprint, verdict.superseded)
 
-    # Life
+    # Connections and keys
 
     def closed(self, session: int) -> None:
-        """A connection is over."""
+        """Record the end of a connection."""
         peer = self._of_session.pop(session, None)
         node = None if peer is None else self._nodes.get(peer)
         if peer is None or node is None:
@@ -228,7 +232,7 @@ class Admission:
         self._shrink()
 
     def _shrink(self) -> None:
-        """Let go of who was away for longest."""
+        """Forget the nodes that were away longest, above the limit."""
         while len(self._kept) + len(self._idle) > MAX_REMEMBERED:
             if self._kept:
                 del self._kept[next(iter(self._kept))]
@@ -238,9 +242,9 @@ class Admission:
             self._changed = True
 
     def forget(self, node: NodeId) -> bool:
-        """Let go of the key of a node that has no session: a person says that it changed.
+        """Forget the key of a node that has no session, at an operator's command.
 
-        Handshakes with it may be under way: we dial it, and it is refused, again and again.
+        Handshakes with the node may be in progress, as both sides keep dialling.
         """
         if self._kept.pop(node, None) is not None:
             self._changed = True
@@ -255,9 +259,10 @@ class Admission:
         return True
 
     def poll_keys(self) -> dict[NodeId, bytes] | None:
-        """Which keys hold node ids, if they are others than when this was last asked; else None.
+        """Return which keys hold node ids if that changed since the last call, otherwise None.
 
-        Who was away for longest is first: so a former life tells the next whom to let go of.
+        The node that was away longest comes first, so that it is the first to be forgotten after a
+        restart.
         """
         if not self._changed:
             return None
@@ -270,7 +275,7 @@ class Admission:
         return keys
 
     def control_of(self, node: NodeId) -> int | None:
-        """The connection that carries control with a node, as far as this side knows."""
+        """Return the connection that carries control with a node, as far as this side knows."""
         known = self._nodes.get(node)
         return None if known is None else known.arbiter.held
 
@@ -292,18 +297,18 @@ class Admission:
 
 
 class Judgement(NamedTuple):
-    """What is left of some node information."""
+    """The result of checking node information."""
 
     nodes: tuple[NodeInfo, ...]
     unproved: tuple[NodeUnproved, ...] = ()
     lie: str = ""
-    """Not empty: the session ends, and nothing of it counts."""
+    """Why the session must end; "" if it need not."""
 
 
 def check_peer(
     authenticator: PeerAuthenticator, settings: PeeringSettings, question: AuthenticationRequired
 ) -> None:
-    """Raise ``NotAuthorizedError`` if a peer could say anything of others."""
+    """Raise ``NotAuthorizedError`` if the peer does not sign node information as required."""
     info = question.peer_info
     if info is None or not question.transcript:
         return
@@ -313,12 +318,12 @@ def check_peer(
         if settings.signed_nodes:
             raise NotAuthorizedError("node information must be signed here (SIGNED_NODES)")
     elif refusal := authenticator.verify_node(info):
-        # We would have to pass it on, and others would take us for the liar.
+        # We would have to pass it on, and others would blame us for it.
         raise NotAuthorizedError(f"node information: {refusal.reason} ({refusal.rule})")
 
 
 def judge_nodes(authenticator: PeerAuthenticator, nodes: Iterable[NodeInfo]) -> Judgement:
-    """What of it the nodes have said themselves."""
+    """Return which of the nodes have signed their information themselves."""
     kept: list[NodeInfo] = []
     unproved: list[NodeUnproved] = []
     for info in nodes:

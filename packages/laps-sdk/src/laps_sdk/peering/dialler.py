@@ -1,34 +1,33 @@
-"""Whom to dial and when: configured contacts for ever, other relays for as long as they are wished.
+"""Decides which relays to dial and when: contacts for ever, demanded nodes while they are demanded.
 
 ::
 
     Contact (configured)      one slot for control and data, ``parallel - 1`` more for data alone
-    wish (node, contacts)     one slot, while no other session with that node is up
+    demand (node, contacts)   one slot, while no other session with that node is up
 
                  poll_dials             made              up
       WAITING ──────────────> DIALLING ───────> GREETING ─────> UP ──┐
          ^                       │ failed          │ refused         │ ended
          └────── a delay ────────┴─────────────────┴─────────────────┘
-      IDLE: nothing to do now (a wish that somebody else fulfilled), or nothing to hope for
+      IDLE: nothing to do (another session meets the demand), or no contact is left
 
-Delays grow from a quarter of a second to half a minute and are drawn at random within their upper
-half, so that relays that lost the same peer do not come back together. Who is heard of in a new
-life is dialled soon, however long the delay was. A peer that says when to come back, or to whom to
-go instead, is obeyed within reason. Who turned out to be ourselves is not
-dialled again.
+Delays grow from a quarter of a second to half a minute. Each is drawn at random from its upper
+half, so that relays that lost the same peer do not return at the same time. A node that is
+advertised with a newer epoch is dialled soon, whatever the delay. The dialler follows a peer's
+redirect or retry time within limits. It never dials a contact again that led to this relay itself.
 
-A connection that was to carry control got data only if another one had control already. If that
-one goes, the slot dials again after a moment, and gives up the lesser connection once the new
-one is up: data goes on meanwhile.
+A connection for control and data may get data only, because another connection has control. If that
+connection ends, the slot dials again after a moment. It closes the lesser connection once the new
+one is up, so that data continues meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, unique
 from types import MappingProxyType
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from laps_sdk.peering.events import Dial, PeerDown, PeerEvent, PeerRefused, PeerUp
 from laps_sdk.timers import Timers
@@ -46,7 +45,6 @@ __all__ = [
     "DialRow",
     "Dialler",
     "Phase",
-    "RandomSource",
     "Slot",
     "Target",
 ]
@@ -55,9 +53,9 @@ SELF_REASON: Final = "this contact leads to ourselves"
 LEAST_DELAY: Final = 0.25
 MOST_DELAY: Final = 30.0
 MOST_RETRY_AFTER: Final = 3600.0
-"""A peer that wants to be left alone for longer is asked again nevertheless."""
+"""The longest retry time of a peer that is followed, in seconds."""
 MAX_REDIRECTS: Final = 4
-"""Redirects that are followed in a row."""
+"""The most redirects that are followed in a row."""
 
 HOPELESS: Final = frozenset(
     {
@@ -72,34 +70,27 @@ HOPELESS: Final = frozenset(
         CloseCode.WRONG_NODE,
     }
 )
-"""Refusals that only a person, or the end of another session, can change: asked rarely."""
+"""Refusals that only an operator, or the end of another session, can change; retried rarely."""
 STABLE: Final = 10.0
-"""A session that lived so long forgives the failures before it, in seconds."""
+"""Seconds after which a session clears the count of earlier failures."""
 CONTROL_GRACE: Final = 1.0
-"""How long whoever had dialled the lost control connection has for dialling it again."""
-
-
-class RandomSource(Protocol):
-    """``random.Random``, as far as it is needed."""
-
-    def random(self) -> float:
-        """At least 0, less than 1."""
+"""Seconds that the dialler of a lost control connection has to dial it again first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DialReport:
-    """A connection could not be had, or did not last until its session was established."""
+    """A dial failed, or its connection ended before its session was established."""
 
     contact: str
     node: NodeId | None
     dynamic: bool
     reason: str
     retry_at: float | None
-    """When it is tried again; None: it is given up."""
+    """When it is dialled again; None if it is given up."""
 
 
 class DialRow(NamedTuple):
-    """One slot, for people."""
+    """The state of one slot, for display."""
 
     contact: str
     node: NodeId | None
@@ -113,23 +104,23 @@ class DialRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contact:
-    """A relay to stay connected with, by configuration."""
+    """A configured relay to stay connected with."""
 
     address: str
     """``host``, ``host:port`` or ``[IPv6]:port``."""
     node: NodeId | None = None
-    """Who must be there; None: whoever it is."""
+    """The node that must answer; None for any."""
     mode: Mode = Mode.BOTH
     direction: Direction = Direction.BIDIRECTIONAL
     parallel: int = 1
-    """Connections, for networks with ECMP; all but the first carry data only."""
+    """The number of connections, for networks with ECMP; all but the first carry data only."""
     alpn: str = ""
-    """The protocol to speak; none: whatever there is in common."""
+    """The protocol to use; "" for any that both support."""
 
 
 @unique
 class Phase(Enum):
-    """How far a connection has come."""
+    """The state of a slot."""
 
     IDLE = "idle"
     WAITING = "waiting"
@@ -139,7 +130,7 @@ class Phase(Enum):
 
 
 class Target:
-    """A contact or a wish, with its connections."""
+    """A contact or a demand, with its slots."""
 
     __slots__ = (
         "alpn",
@@ -166,23 +157,23 @@ class Target:
         self.alpn = alpn
         self.given = contacts
         self.contacts = contacts
-        """Those that may still lead there."""
+        """The contacts that may still lead to the node."""
         self.node = node
         self.asked = mode
         self.mode = mode
-        """What to ask for now: less than ``asked`` once the peer has said that it takes less."""
+        """The mode to ask for now: less than ``asked`` if the peer refused that mode."""
         self.direction = direction
         self.dynamic = dynamic
         self.slots: list[Slot] = []
 
     def strike(self, contact: str) -> bool:
-        """This contact leads elsewhere; gives whether another one is left."""
+        """Remove a contact that leads to another node; return whether one is left."""
         self.contacts = tuple(each for each in self.contacts if each != contact)
         return bool(self.contacts)
 
 
 class Slot:
-    """One connection that is to be."""
+    """One connection to be made and kept."""
 
     __slots__ = (
         "control",
@@ -207,20 +198,20 @@ class Slot:
         self.key = key
         self.target = target
         self.index = index
-        """0: the first connection of its target; others carry data only."""
+        """0 for the first connection of its target; the others carry data only."""
         self.phase = Phase.IDLE
         self.session: int | None = None
         self.lesser: int | None = None
         """A session without control that is kept until a better one is up."""
         self.node: NodeId | None = None
-        """Who is there, or was."""
+        """The node that answered last."""
         self.epoch = 0
-        """The latest life of it that we know of from a session, or were told of."""
+        """The latest epoch of the node, from a session or an advertisement."""
         self.patient = False
-        """It was turned away, or asked to wait: news of the node changes nothing."""
+        """Whether the peer refused or asked to wait: advertisements do not shorten the delay."""
         self.control = False
         self.since = 0.0
-        """When it came up."""
+        """When the session came up."""
         self.failures = 0
         self.turn = 0
         self.redirects: list[str] = []
@@ -229,7 +220,7 @@ class Slot:
 
     @property
     def address(self) -> str:
-        """Where to dial now."""
+        """The contact to dial now."""
         if self.redirects:
             return self.redirects[0]
         contacts = self.target.contacts or self.target.given or ("",)
@@ -237,15 +228,15 @@ class Slot:
 
     @property
     def expected(self) -> NodeId | None:
-        """Who must be there."""
+        """The node that must answer; None for any."""
         if self.index:
             return self.node
-        # A redirect leads to somebody else, unless a certain node is wished for.
+        # A redirect leads to another node, unless a demand names the node.
         return None if self.redirects and not self.target.dynamic else self.target.node
 
     @property
     def mode(self) -> Mode:
-        """What to ask for."""
+        """The mode to ask for."""
         return Mode.DATA if self.index else self.target.mode
 
     @property
@@ -254,16 +245,16 @@ class Slot:
         return self.mode.control and not self.control
 
     def next_contact(self) -> None:
-        """The one that was tried led to nothing."""
+        """Go on to the next contact, because the last one failed."""
         if self.redirects:
             self.redirects.pop(0)
         else:
             self.turn += 1
 
-    # For people
+    # For display
 
     def row(self, due: float | None) -> DialRow:
-        """How it stands; ``due`` is when it is dialled again."""
+        """Return the state; ``due`` is when the slot is dialled again."""
         return DialRow(
             contact=self.address,
             node=self.expected if self.node is None else self.node,
@@ -276,7 +267,7 @@ class Slot:
         )
 
     def report(self, reason: str, retry_at: float | None) -> DialReport:
-        """What went wrong."""
+        """Return a report of a failure."""
         return DialReport(
             contact=self.address,
             node=self.expected,
@@ -290,21 +281,22 @@ class DiallerSizes(NamedTuple):
     """How many entries the tables of a :class:`Dialler` have."""
 
     unwanted: int
-    """Sessions that nobody wants."""
+    """Sessions that are to be closed."""
     dials: int
-    """Dials under way."""
+    """Dials in progress."""
     orphans: int
-    """Slots without a contact."""
+    """Slots without a contact or demand."""
 
 
 class Dialler:
-    """See the module. It does no I/O: the shell dials, and tells what became of it."""
+    """Decides which relays to dial and when; see the module. It does no I/O itself."""
 
     __slots__ = (
         "_by_number",
         "_by_session",
         "_contacts",
         "_control",
+        "_demands",
         "_is_control",
         "_is_stub",
         "_next_number",
@@ -318,16 +310,16 @@ class Dialler:
         "_stopped",
         "_timers",
         "_unwanted",
-        "_wishes",
     )
 
     def __init__(
         self,
-        random: RandomSource,
+        random: Callable[[], float],
         *,
         relay_type: RelayType = RelayType.EDGE,
         own_contacts: Iterable[str] = (),
     ) -> None:
+        """``random`` returns numbers from 0 up to, but not including, 1."""
         self._random = random
         self._slots: dict[int, Slot] = {}
         self._timers: Timers[int] = Timers()
@@ -336,21 +328,21 @@ class Dialler:
         self._is_control = relay_type is RelayType.CONTROL
         self._own = frozenset(own_contacts)
         self._contacts: dict[Contact, Target] = {}
-        self._wishes: dict[NodeId, Target] = {}
+        self._demands: dict[NodeId, Target] = {}
         self._by_number: dict[int, Slot] = {}
         self._by_session: dict[int, Slot] = {}
         self._sessions: dict[NodeId, dict[int, None]] = {}
-        """Sessions that are up, ours and others'."""
+        """Established sessions by node, dialled by either side."""
         self._node_of: dict[int, NodeId] = {}
         self._control: dict[NodeId, int] = {}
         self._unwanted: dict[int, None] = {}
         self._next_slot = self._next_number = 1
         self._stopped = False
 
-    # What is wanted
+    # Contacts and demands
 
     def set_contacts(self, now: float, contacts: Iterable[Contact]) -> None:
-        """Replace the configured contacts; those that stay are not disturbed."""
+        """Replace the configured contacts; unchanged ones keep their connections."""
         wanted = dict.fromkeys(contacts)
         for contact in [each for each in self._contacts if each not in wanted]:
             self._drop(self._contacts.pop(contact))
@@ -367,66 +359,69 @@ class Dialler:
             for index in range(1 if single else contact.parallel):
                 self._add(now, target, index)
 
-    def wish(
+    def add_demand(
         self, now: float, node: NodeId, contacts: Sequence[str], mode: Mode = Mode.BOTH
     ) -> None:
-        """A session with this node is wanted, whoever dials it; contacts may be new ones."""
-        known = self._wishes.get(node)
+        """Demand a session with this node, dialled by either side; contacts may be new ones."""
+        known = self._demands.get(node)
         if known is not None:
             if known.given == tuple(contacts):
                 return
             if any(slot.phase is Phase.UP for slot in known.slots):
-                # What is up is good; it stays ours, or nobody would ever close it.
+                # Keep the session that is up; it is closed when the demand ends.
                 known.given = known.contacts = tuple(contacts)
                 return
-            self._drop(self._wishes.pop(node))
+            self._drop(self._demands.pop(node))
         target = Target(tuple(contacts), node, mode, dynamic=True)
-        self._wishes[node] = target
+        self._demands[node] = target
         self._add(now, target, 0)
 
-    def unwish(self, now: float, node: NodeId) -> None:  # noqa: ARG002 - as all commands
-        """It is not wanted any more; a session that was dialled for it is given up."""
-        target = self._wishes.pop(node, None)
+    def remove_demand(self, now: float, node: NodeId) -> None:  # noqa: ARG002 - as all commands
+        """End the demand for a node; a session that was dialled for it is closed."""
+        target = self._demands.pop(node, None)
         if target is not None:
             self._drop(target)
 
-    def set_wishes(
+    def set_demands(
         self,
         now: float,
-        wishes: Mapping[NodeId, Sequence[str]],
+        demands: Mapping[NodeId, Sequence[str]],
         servers: Mapping[NodeId, Sequence[str]] = MappingProxyType({}),
     ) -> None:
-        """Replace all wishes; with ``servers``, control servers, for control alone."""
+        """Replace all demands.
+
+        ``servers`` are control servers, which are demanded for control alone.
+        """
         configured = {contact.address for contact in self._contacts}
-        # Who is dialled for ever anyway is not wished for: two dials would meet there.
+        # Configured contacts are dialled in any case: a demand would dial them twice.
         lacking = {
             node: contacts
             for node, contacts in servers.items()
             if contacts and configured.isdisjoint(contacts)
         }
-        for node in [each for each in self._wishes if each not in wishes and each not in lacking]:
-            self.unwish(now, node)
-        for node in sorted(wishes):
-            self.wish(now, node, wishes[node])
-        for node in sorted(lacking.keys() - wishes.keys()):
-            self.wish(now, node, lacking[node], Mode.CONTROL)
+        for node in [each for each in self._demands if each not in demands and each not in lacking]:
+            self.remove_demand(now, node)
+        for node in sorted(demands):
+            self.add_demand(now, node, demands[node])
+        for node in sorted(lacking.keys() - demands.keys()):
+            self.add_demand(now, node, lacking[node], Mode.CONTROL)
 
-    def wished(self) -> list[NodeId]:
-        """The nodes that are wished for, lowest first."""
-        return sorted(self._wishes)
+    def demanded(self) -> list[NodeId]:
+        """Return the demanded nodes, lowest first."""
+        return sorted(self._demands)
 
     def stop(self) -> None:
-        """Dial nobody any more: the relay goes away."""
+        """Stop dialling, because the relay drains."""
         self._stopped = True
 
     def resume(self) -> None:
-        """It does not: what was due meanwhile is due now."""
+        """Dial again; what became due meanwhile is due now."""
         self._stopped = False
 
-    # What became of it
+    # Results of dials
 
     def made(self, now: float, number: int, session: int) -> None:  # noqa: ARG002 - as all
-        """A dial has led to a connection; its handshake follows."""
+        """Record that a dial led to a connection; its handshake follows."""
         slot = self._by_number.pop(number, None)
         if slot is None:
             self._unwanted[session] = None
@@ -436,13 +431,13 @@ class Dialler:
         self._by_session[session] = slot
 
     def failed(self, now: float, number: int, reason: str) -> None:
-        """A dial has led to nothing."""
+        """Record that a dial failed."""
         slot = self._by_number.pop(number, None)
         if slot is not None:
             self._retry(now, slot, reason)
 
     def up(self, now: float, session: int, node: NodeId, *, control: bool, epoch: int = 0) -> None:
-        """A session is established, dialled by whomever."""
+        """Record an established session, dialled by either side."""
         if node:
             self._sessions.setdefault(node, {})[session] = None
             self._node_of[session] = node
@@ -463,18 +458,18 @@ class Dialler:
                 slot.lesser = None
             self._timers.cancel(slot.key)
             if slot.wants_control and not control and node and node not in self._control:
-                # The other side still believes in a control connection that is dead here.
+                # The other side still has a control connection that has ended here.
                 delay = self._delay(slot.failures)
                 self._timers.set(slot.key, now + CONTROL_GRACE + delay)
             self._wake_siblings(now, slot)
-        wish = self._wishes.get(node)
-        if wish is not None:
-            for each in wish.slots:
+        demand = self._demands.get(node)
+        if demand is not None:
+            for each in demand.slots:
                 if each.phase is Phase.WAITING:
                     self._idle(each)
 
     def refused(self, now: float, session: int, event: PeerRefused) -> None:
-        """A connection ended before its session was established."""
+        """Record that a connection ended before its session was established."""
         self._unwanted.pop(session, None)
         slot = self._by_session.pop(session, None)
         if slot is None:
@@ -484,7 +479,7 @@ class Dialler:
         if event.to_self:
             self._hopeless(slot, SELF_REASON)
         elif code == CloseCode.MODE_REFUSED and slot.mode is Mode.BOTH and not self._is_stub:
-            # Perhaps a control server: that is not known before it is asked (laps-2, 4.5).
+            # The peer may be a control server, which only its answer shows (laps-2, 4.5).
             target.mode = Mode.CONTROL
             self._wait(slot, now)
         elif code == CloseCode.WRONG_NODE and target.dynamic and not target.strike(slot.address):
@@ -498,7 +493,7 @@ class Dialler:
             self._retry(now, slot, event.reason, rarely=rarely, least=event.retry_after)
 
     def ended(self, now: float, session: int) -> None:
-        """A session is over, or a connection without one; nothing if that is known."""
+        """Record the end of a session or connection; does nothing if it is unknown."""
         self._unwanted.pop(session, None)
         node = self._node_of.pop(session, None)
         if node is not None:
@@ -522,7 +517,7 @@ class Dialler:
         self._retry(now, slot, "the session ended", quiet=lived, fresh=elsewhere)
 
     def observe(self, now: float, session: int, event: PeerEvent) -> None:
-        """Take what ``Peers`` tells: who calls this needs neither up, nor refused, nor ended."""
+        """Handle an event of ``Peers``: calls :meth:`up`, :meth:`refused` or :meth:`ended`."""
         match event:
             case PeerUp():
                 node = event.node.node
@@ -532,16 +527,16 @@ class Dialler:
             case PeerDown():
                 self.ended(now, session)
             case Draining() if event.alternates and self._is_stub and session in self._by_session:
-                # Where to go once it has ended. Others have more peers, and wait for this one.
+                # A Stub dials these after the session has ended; other relays have more peers.
                 self._by_session[session].redirects = list(event.alternates)
             case Staying() if session in self._by_session:
                 self._by_session[session].redirects.clear()
 
-    def heard(self, now: float, node: NodeId, epoch: int) -> None:
-        """A node is there: if that is a new life of it, nobody need wait for long to dial it.
+    def node_advertised(self, now: float, node: NodeId, epoch: int) -> None:
+        """Dial a node soon if it is advertised with a newer epoch.
 
-        A relay that was away for a while is known to be back as soon as one of its peers is; the
-        others would find out when their delay is over, and the longer it was away, the later.
+        A restarted relay is known to be back as soon as one of its peers has a session with it. The
+        others need not wait until their delay has passed.
         """
         for slot in self._slots.values():
             if slot.phase is not Phase.WAITING or slot.patient or epoch <= slot.epoch:
@@ -556,7 +551,7 @@ class Dialler:
     # Polls
 
     def poll_dials(self, now: float) -> list[Dial]:
-        """What to dial now."""
+        """Return what to dial now."""
         dials: list[Dial] = []
         while not self._stopped and (key := self._timers.pop(now)) is not None:
             slot = self._slots[key]
@@ -567,24 +562,24 @@ class Dialler:
 
     @property
     def has_unwanted(self) -> bool:
-        """Whether :meth:`poll_unwanted` gives any."""
+        """Whether :meth:`poll_unwanted` returns any."""
         return bool(self._unwanted)
 
     def poll_unwanted(self) -> list[int]:
-        """Sessions that nobody needs any more, to be closed; told until they have ended."""
+        """Return sessions to close; each is returned until it has ended."""
         return list(self._unwanted)
 
     def poll_timeout(self) -> float | None:
-        """When :meth:`poll_dials` has something."""
+        """Return when :meth:`poll_dials` has something; None for never."""
         return None if self._stopped else self._timers.next()
 
     def rows(self) -> list[DialRow]:
-        """All slots, for people."""
+        """Return the state of all slots, for display."""
         return [slot.row(self._timers.when(slot.key)) for slot in self._slots.values()]
 
     def sizes(self) -> DiallerSizes:
         """Return how many entries each table of the dialler has."""
-        targets = (*self._contacts.values(), *self._wishes.values())
+        targets = (*self._contacts.values(), *self._demands.values())
         return DiallerSizes(
             unwanted=len(self._unwanted),
             dials=len(self._by_number),
@@ -592,7 +587,7 @@ class Dialler:
         )
 
     def poll_reports(self) -> list[DialReport]:
-        """What went wrong; taken once."""
+        """Return the failures since the last call."""
         reports, self._reports = self._reports, []
         return reports
 
@@ -613,7 +608,7 @@ class Dialler:
             self._wait(slot, now)
 
     def _drop(self, target: Target) -> None:
-        """Forget a target; its sessions go too."""
+        """Forget a target and close its sessions."""
         for slot in target.slots:
             self._timers.cancel(slot.key)
             del self._slots[slot.key]
@@ -639,21 +634,21 @@ class Dialler:
         )
 
     def _renew(self, slot: Slot) -> bool:
-        """Whether a slot that is up without control should have another connection."""
+        """Return whether a slot that is up without control should dial again."""
         if slot.control or slot.node is None or slot.node in self._control:
             return False
         slot.lesser, slot.session = slot.session, None
         return True
 
     def _lost(self, now: float, node: NodeId, session: int) -> None:
-        """A session with a node is gone: wishes and lesser connections may have to act."""
+        """Let demands and lesser connections react to the end of a session with a node."""
         sessions = self._sessions[node]
         del sessions[session]
         if not sessions:
             del self._sessions[node]
-            wish = self._wishes.get(node)
-            for slot in () if wish is None else wish.slots:
-                if slot.phase is Phase.IDLE and wish is not None and wish.contacts:
+            demand = self._demands.get(node)
+            for slot in () if demand is None else demand.slots:
+                if slot.phase is Phase.IDLE and demand is not None and demand.contacts:
                     self._wait(slot, now)
         if self._control.get(node) == session:
             del self._control[node]
@@ -662,7 +657,7 @@ class Dialler:
                     self._timers.set(slot.key, now + CONTROL_GRACE + self._delay(0))
 
     def _wake_siblings(self, now: float, slot: Slot) -> None:
-        """The first connection of a contact says to which node the others must lead."""
+        """Dial the other connections of a contact, whose node is now known."""
         if slot.index or not slot.target.mode.data:
             return
         for other in slot.target.slots[1:]:
@@ -681,11 +676,11 @@ class Dialler:
         quiet: bool = False,
         least: float = 0.0,
     ) -> None:
-        """Try again after a delay; ``fresh``: somewhere else, so as if for the first time."""
+        """Dial again after a delay; ``fresh`` means another contact, with the first delay."""
         slot.session = slot.lesser
         slot.lesser = None
         if slot.session is not None:
-            # The connection that was to be replaced still stands.
+            # The connection that was to be replaced is still up.
             slot.phase = Phase.UP
             slot.reason = reason
             self._timers.set(slot.key, now + self._delay(0, rarely=True))
@@ -713,7 +708,7 @@ class Dialler:
         self._timers.cancel(slot.key)
 
     def _hopeless(self, slot: Slot, reason: str) -> None:
-        """Nothing that is known leads there: a person, or another wish, has to change it."""
+        """Stop dialling a slot: no known contact leads to the node."""
         self._idle(slot)
         slot.target.contacts = ()
         slot.reason = reason
@@ -722,8 +717,8 @@ class Dialler:
     def _delay(self, failures: int, *, rarely: bool = False, least: float = 0.0) -> float:
         """Return how many seconds to wait; the peer asked for at least ``least``.
 
-        The delay is drawn from the upper half of what the failures so far deserve.
+        The delay is drawn from the upper half of the longest delay for this number of failures.
         """
         most = MOST_DELAY if rarely else min(MOST_DELAY, 2 * LEAST_DELAY * 2 ** min(failures, 16))
-        drawn = most * (0.5 + 0.5 * self._random.random())
+        drawn = most * (0.5 + 0.5 * self._random())
         return max(drawn, min(least, MOST_RETRY_AFTER))

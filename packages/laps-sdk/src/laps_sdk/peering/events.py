@@ -1,8 +1,8 @@
-"""What becomes of connections to other relays, and who proves and checks identities.
+"""The events of connections to other relays, and the interface for proofs of identity.
 
-One connection ends in exactly one of two ways::
+A connection ends in exactly one of two ways::
 
-    opened ──┬── PeerUp ── everything that the session tells ── PeerDown
+    opened ──┬── PeerUp ── events of the session ── PeerDown
              └── PeerRefused
 """
 
@@ -31,71 +31,72 @@ __all__ = [
 ]
 
 NOT_NOW: Final = "validity"
-"""The rule of a refusal that is about time alone: it was proved once, and nobody has lied."""
+"""The rule of a refusal because of time alone: the proof was valid once, and nobody has lied."""
 
 
 class Refusal(NamedTuple):
-    """Why something is not allowed: for the one who asked, for logs, and for ``policy explain``."""
+    """Why something is not allowed: for the peer, for logs, and for ``policy explain``."""
 
     rule: str
-    """Which rule of the policy says so."""
+    """The rule of the policy that refuses."""
     reason: str
 
 
 class Dial(NamedTuple):
-    """Connect to a relay."""
+    """A request to connect to a relay."""
 
     number: int
-    """Given back with the outcome."""
+    """The number that identifies the dial in its result."""
     contact: str
     """``host``, ``host:port`` or ``[IPv6]:port``."""
     node: NodeId | None = None
-    """Who must be there; None: whoever it is."""
+    """The node that must answer; None for any."""
     mode: Mode = Mode.BOTH
     dynamic: bool = False
-    """Dialled on demand; closed when nobody needs it any more."""
+    """Whether it is dialled on demand, and closed when the demand ends."""
     direction: Direction = Direction.BIDIRECTIONAL
-    """The most to ask for; control goes both ways in any case."""
+    """The most to ask for; control always goes both ways."""
     alpn: str = ""
-    """The protocol to speak; none: whatever the peer port has in common with the other one."""
+    """The protocol to use; "" for any that both sides support."""
 
 
 PeerFilter: TypeAlias = "Callable[[NodeSelf], Refusal | None]"
-"""Returns why a node may not peer with this relay; None: it may."""
+"""Returns why a node may not peer with this relay; None if it may."""
 
 
 class PeerAuthenticator(Protocol):
-    """Proves who we are and checks who others are: the cryptography is outside the core.
+    """Proves our identity and checks that of others; the cryptography is outside the core.
 
-    An identity is the *fingerprint* of a key, SHA-256 of its SubjectPublicKeyInfo; empty if the
-    peer has none.
+    An identity is the *fingerprint* of a key: SHA-256 of its SubjectPublicKeyInfo, or b"" if the
+    peer has no key. ``keys.ring.PeerKeyRing`` implements the interface, and the simulator with its
+    own keys.
     """
 
     @property
     def schemes(self) -> tuple[int, ...]:
-        """The schemes in which we prove ourselves and check proofs, ascending; at least one."""
+        """The supported schemes of proofs, ascending; at least one."""
 
     def sign(
         self, schemes: Sequence[int], transcript: Callable[[Evidence], bytes]
     ) -> Evidence | None:
-        """Our proof in one of the schemes that the peer takes; None if we know none of them.
+        """Return our proof in one of the peer's schemes; None if no scheme is supported.
 
-        ``transcript`` gives what to sign for evidence whose scheme and credential are filled in.
+        ``transcript`` returns what to sign for evidence whose scheme and credential are filled in.
         """
 
     def verify(self, evidence: Evidence, transcript: bytes, peer: NodeInfo) -> bytes | Refusal:
-        """The fingerprint that holds the peer's node id, or why the proof is not good.
+        """Return the fingerprint that holds the peer's node id, or why the proof is invalid.
 
-        Without any transcript the peer's protocol knows no proofs (the C++ relay).
+        An empty transcript means that the peer's protocol has no proofs (the C++ relay).
         """
 
     def sign_node(self, node: NodeSelf) -> NodeInfo:
-        """What we say of ourselves, signed if there is a key (laps-2, 4.2)."""
+        """Return information on this node, signed if there is a key (laps-2, 4.2)."""
 
     def verify_node(self, info: NodeInfo) -> Refusal | None:
-        """Why what a node says of itself is not proved to be its own; None: it is.
+        """Return why a node's information is not proved to be its own; None if it is.
 
-        With the rule ``NOT_NOW`` it was signed by who it should be, whose certificate has ended.
+        The rule ``NOT_NOW`` means that the right key signed it, but its certificate has expired.
         """
 
 
@@ -105,28 +106,28 @@ class PeerUp:
 
     session: int
     node: NodeInfo
-    """What the peer says of itself. A Stub has node id 0: it is known by its session."""
+    """The information on the peer. A Stub has node id 0 and is identified by its session."""
     mode: Mode
     direction: Direction
     control: bool
-    """Whether this is the connection that carries control with that node."""
+    """Whether this connection carries control with the node."""
     sends_data: bool
-    """Whether we may send data on it."""
+    """Whether this side may send data on the connection."""
     receives_data: bool
     features: frozenset[int]
     alpn: str
     role: Role
     dial: Dial | None
-    """As whose fruit it came, if we dialled."""
+    """The dial that led to the connection; None if the peer dialled."""
     settings: Settings
-    """What the peer holds for us."""
+    """The peer's settings for us."""
     fingerprint: bytes = field(default=b"", repr=False)
-    """Of the key that holds the peer's node id; empty if there is none."""
+    """The fingerprint of the key that holds the peer's node id; b"" if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerDown:
-    """An established session has ended, and with it everything that was learned through it."""
+    """An established session has ended, and with it all state learned through it."""
 
     session: int
     node: NodeId
@@ -147,18 +148,18 @@ class PeerRefused:
     redirect: tuple[str, ...] = ()
     """Contacts to dial instead, the preferred one first."""
     retry_after: float = 0.0
-    """Seconds for which the peer does not want to be dialled again."""
+    """Seconds in which the peer does not accept another dial."""
     by_peer: bool = False
     node: NodeId | None = None
-    """Who the other end said it is, if it came that far; nothing was proved."""
+    """The node id that the other end claimed without proof, if it got that far."""
     dial: Dial | None = None
     to_self: bool = False
-    """We dialled ourselves."""
+    """Whether this relay dialled itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeIdConflict:
-    """Somebody came with a node id that another key holds. It was refused; a person must look."""
+    """A peer showed a node id that another key holds. It was refused; an operator must decide."""
 
     session: int
     node: NodeId
@@ -168,11 +169,11 @@ class NodeIdConflict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeUnproved:
-    """What a node says of itself is not proved any more; it was left out, and its sender stays."""
+    """Information on a node is not proved any more. It was left out; its sender stays a peer."""
 
     node: NodeId
     reason: str
 
 
 PeerEvent: TypeAlias = Event | PeerUp | PeerDown | PeerRefused | NodeIdConflict | NodeUnproved
-"""What ``Peers`` tells of a session."""
+"""The events that ``Peers`` reports of a session."""

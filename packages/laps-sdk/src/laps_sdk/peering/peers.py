@@ -2,30 +2,29 @@
 
 ::
 
-    shell                       Peers                                        NetworkRelay
+    peer port                   Peers                                        NetworkRelay, StubRelay
     opened, stream_data, ... -> PeeringSession (LAPS2, CPP_16)  --events-->  PeerUp, PeerDown,
-                                   | SIGN, VERIFY                            PeerRefused, and all
-                                   v                                         that a session tells
+                                   | SIGN, VERIFY                            PeerRefused, and the
+                                   v                                         events of a session
                                 Admission: proof, policy, key, arbitration
-    poll_transmit  <----------- what the sessions want to send  <--------- ``wire(session).send``
+    poll_transmit  <----------- output of the sessions  <----------------- ``wire(session).send``
 
-A session is told apart by the number that the shell gave its connection. Between two nodes one of
-them carries control: an :class:`~laps_wire.peering.session.Arbiter` keeps the rule (laps-2, 4.4).
-When the control connection moves to another one, PeerDown of the old one comes before PeerUp of
-the new one.
+A session is identified by the number that the peer port gave its connection. Between two nodes, one
+session carries control; an :class:`~laps_wire.peering.session.Arbiter` decides which (laps-2, 4.4).
+When control moves to another connection, PeerDown of the old one comes before PeerUp of the new.
 
-A dialler's bidirectional streams are all control streams, so their numbers are known before the
-shell has opened them: 0, 4, 8, ... The shell opens one whenever it is told to write to the next.
+All bidirectional streams of a dialler are control streams. So their ids are known before the peer
+port has opened them: 0, 4, 8, ... The port opens the next one when it is told to write to it.
 
-What is done with the events of a session::
+Events of a session::
 
-    event of a session              what is done with it
-    AuthenticationRequired          answered here, by Admission
+    event of a session              how it is handled
+    AuthenticationRequired          answered by Admission
     Established                     PeerUp
     Closed                          PeerDown, or PeerRefused if it never was up
-    ControlStreamLost               the dialler opens the next one; told
-    NodesAdvertised                 with SIGNED_NODES: every signature is checked first; told
-    all others                      told
+    ControlStreamLost               the dialler opens the next one; reported
+    NodesAdvertised                 with SIGNED_NODES: every signature is checked first; reported
+    all others                      reported
 """
 
 from __future__ import annotations
@@ -62,6 +61,7 @@ from laps_wire.peering.laps2 import (
 from laps_wire.peering.laps2.limits import MAX_CONTACTS
 from laps_wire.peering.session import (
     CPP_16,
+    HANDSHAKE_SECONDS,
     LAPS2,
     AuthenticationRequired,
     AuthenticationStep,
@@ -70,6 +70,7 @@ from laps_wire.peering.session import (
     Dialect,
     Established,
     Event,
+    ForwardingState,
     NodesAdvertised,
     PeeringSession,
     Refused,
@@ -78,8 +79,6 @@ from laps_wire.peering.session import (
     State,
     Transmit,
 )
-from laps_wire.peering.session.dialect import HANDSHAKE_SECONDS
-from laps_wire.peering.session.forwarding import ForwardingState
 
 __all__ = [
     "DIALECTS",
@@ -92,18 +91,18 @@ __all__ = [
 ]
 
 MAX_HANDSHAKES: Final = 256
-"""Connections of others that have not proved themselves yet; more of them push the oldest out."""
+"""Incoming connections in their handshake; a further one closes the oldest."""
 MAX_SESSIONS_PER_NODE: Final = 64
-"""Connections that one node may have to us."""
+"""The most connections of one node to this relay."""
 MAX_REASON: Final = 200
-"""Characters of a reason that go to the peer."""
+"""Characters of a reason that are sent to the peer."""
 REOPEN_INTERVAL: Final = 1.0
-"""Seconds between two control streams of one session: each is a synchronisation."""
+"""Seconds between two control streams of one session, as each synchronises all state."""
 
 DIALECTS: Final[Mapping[str, Dialect]] = {LAPS2.alpn: LAPS2, CPP_16.alpn: CPP_16}
 
 STREAM_STEP: Final = 4
-"""From one bidirectional stream of a client to its next (RFC 9000, 2.1)."""
+"""The distance between the ids of two bidirectional streams of a client (RFC 9000, 2.1)."""
 
 _FOR_US: Final = frozenset(
     {
@@ -115,12 +114,12 @@ _FOR_US: Final = frozenset(
         NodesAdvertised,
     }
 )
-"""Events that are not only passed on."""
+"""Events that ``Peers`` handles itself."""
 
 
 @dataclass(slots=True, eq=False)
 class PeerRecord:
-    """One connection."""
+    """The state of one connection."""
 
     number: int
     wire: PeeringSession
@@ -129,21 +128,21 @@ class PeerRecord:
     spki_hash: bytes
     dial: Dial | None
     node: NodeId | None = None
-    """Who the peer says it is."""
+    """The node id that the peer claims."""
     fingerprint: bytes = b""
     up: PeerUp | None = None
     over: bool = False
     refusal: Refused | None = None
     next_stream: int = STREAM_STEP
-    """The id of its next control stream, should it lose the first one."""
+    """The id of the next control stream, should the first one be lost."""
     reopened: float = float("-inf")
     reopen_at: float | None = None
     parted: bool = False
-    """It ends because nobody wants this connection any more, whether we stay or not."""
+    """Whether this connection ends because it is not needed, though the relay stays."""
 
 
 class Peers:
-    """See the module. Methods from the shell never raise because of what a peer did."""
+    """All sessions; see the module. A fault of a peer raises no exception in the peer port."""
 
     __slots__ = (
         "_admission",
@@ -183,10 +182,10 @@ class Peers:
         handshake_seconds: float = HANDSHAKE_SECONDS,
         known_keys: Mapping[NodeId, bytes] | None = None,
     ) -> None:
-        """``challenge`` gives 32 fresh random bytes; ``node_info`` what we say of ourselves now."""
+        """``challenge`` returns 32 random bytes, ``node_info`` the information on this node."""
         self.identity = identity
         self.settings = settings
-        """Sessions that begin from now on are offered these."""
+        """The settings for sessions that begin from now on."""
         self._authenticator = authenticator
         self._challenge = challenge
         self._hash_check = hash_check
@@ -208,10 +207,10 @@ class Peers:
         self._now = 0.0
 
     def forwarding_states(self) -> list[ForwardingState]:
-        """Return the subscriber-node sets of each session, during its handshake too."""
+        """Return the subscriber node sets of each session whose handshake is complete."""
         return [peer.wire.forwarding for peer in self._peers.values()]
 
-    # From the shell
+    # From the peer port
 
     def opened(
         self,
@@ -223,9 +222,10 @@ class Peers:
         spki_hash: bytes,
         dial: Dial | None = None,
     ) -> None:
-        """A connection stands; ``spki_hash`` is of the listener's TLS key, on both sides.
+        """Begin the session of a connection; ``spki_hash`` is of the listener's TLS key.
 
-        Who listens waits for what comes, who dialled begins to speak.
+        A dialler sends its first message; a listener waits for it. Raises ``StateError`` if the
+        ALPN is unknown or the session exists.
         """
         dialect = DIALECTS.get(alpn)
         if dialect is None:
@@ -249,25 +249,25 @@ class Peers:
     def stream_data(
         self, now: float, session: int, stream_id: int, data: bytes, fin: bool = False
     ) -> None:
-        """Bytes of a bidirectional stream."""
+        """Process bytes of a bidirectional stream."""
         if (peer := self._at(now, session)) is not None:
             peer.wire.handle_stream_data(now, stream_id, data, fin=fin)
             self._settle(peer)
 
-    def stream_reset(self, now: float, session: int, stream_id: int, code: int = 0) -> None:  # noqa: ARG002 - says nothing here
-        """The peer reset its half of a bidirectional stream."""
+    def stream_reset(self, now: float, session: int, stream_id: int, code: int = 0) -> None:  # noqa: ARG002 - not used
+        """Process the peer's reset of a bidirectional stream."""
         if (peer := self._at(now, session)) is not None:
             peer.wire.handle_stream_reset(now, stream_id)
             self._settle(peer)
 
-    def stop_sending(self, now: float, session: int, stream_id: int, code: int = 0) -> None:  # noqa: ARG002 - says nothing here
-        """The peer reads our half of a bidirectional stream no more."""
+    def stop_sending(self, now: float, session: int, stream_id: int, code: int = 0) -> None:  # noqa: ARG002 - not used
+        """Process the peer's STOP_SENDING on a bidirectional stream."""
         if (peer := self._at(now, session)) is not None:
             peer.wire.handle_stop_sending(now, stream_id)
             self._settle(peer)
 
     def closed(self, now: float, session: int, code: int = 0, reason: str = "") -> None:
-        """The connection is gone; the number is free again."""
+        """Process the end of a connection; its number is free again."""
         if (peer := self._at(now, session)) is not None:
             peer.wire.handle_connection_closed(now, code, reason)
             self._settle(peer)
@@ -278,7 +278,10 @@ class Peers:
     # Commands
 
     def wire(self, session: int) -> PeeringSession:
-        """The session itself, for commands; what it wants to send is polled afterwards."""
+        """Return the session itself, for commands; its output is polled afterwards.
+
+        Raises ``StateError`` if there is no such session.
+        """
         peer = self._peers.get(session)
         if peer is None:
             raise StateError(f"there is no session {session}")
@@ -286,7 +289,7 @@ class Peers:
         return peer.wire
 
     def send(self, now: float, session: int, message: Any) -> bool:
-        """Send a message over an established session; whether there is one."""
+        """Send a message over an established session; return False if there is none."""
         peer = self._peers.get(session)
         if peer is None or peer.up is None or peer.over:
             return False
@@ -295,25 +298,25 @@ class Peers:
         return True
 
     def fail(self, now: float, session: int, error: RemoteError) -> None:
-        """The peer broke a rule that its session can not know: close with the rule's code."""
+        """Close a session with the error's code, for a rule that the session cannot check."""
         self.close(now, session, error.code, str(error))
 
     def close(self, now: float, session: int, code: int = 0, reason: str = "") -> None:
-        """End a session; nothing if it is over."""
+        """Close a session; does nothing if it has ended."""
         peer = self._at(now, session)
         if peer is not None and peer.wire.state is not State.CLOSED:
             peer.wire.close(now, code, reason[:MAX_REASON])
             self._settle(peer)
 
     def close_all(self, now: float, code: int = 0, reason: str = "") -> None:
-        """End everything: the relay stops, or becomes another one."""
+        """Close all sessions, because the relay stops or changes its type."""
         for session in list(self._peers):
             self.close(now, session, code, reason)
 
     def drain(
         self, now: float, seconds: float, reason: str = "", alternates: tuple[str, ...] = ()
     ) -> None:
-        """Tell all peers that we go away, and send who comes now to others."""
+        """Send DRAIN to all peers; new connections are redirected to ``alternates``."""
         self._now = now
         self._leaving = alternates[:MAX_CONTACTS]
         for peer in list(self._peers.values()):
@@ -322,7 +325,7 @@ class Peers:
                 self._settle(peer)
 
     def part(self, now: float, session: int, seconds: float, reason: str) -> None:
-        """Tell one peer that this connection ends; we stay."""
+        """Send DRAIN on one connection only; the relay stays."""
         self._now = now
         peer = self._peers.get(session)
         if peer is None:
@@ -333,9 +336,9 @@ class Peers:
             self._settle(peer)
 
     def stay(self, now: float) -> None:
-        """Take :meth:`drain` back.
+        """Cancel :meth:`drain`.
 
-        Sessions with peers that do not know how end as they were told; both sides dial again.
+        Sessions with peers that do not support it end as announced, and both sides dial again.
         """
         self._now = now
         self._leaving = None
@@ -345,48 +348,48 @@ class Peers:
                 self._settle(peer)
 
     def is_parted(self, session: int) -> bool:
-        """Whether we have told that this connection ends."""
+        """Return whether :meth:`part` was called for this session."""
         peer = self._peers.get(session)
         return peer is not None and peer.parted
 
     def set_policy(
         self, now: float, may_peer: PeerFilter, known: Callable[[NodeId], NodeSelf | None]
     ) -> None:
-        """Another policy is in force, or a peer is elsewhere: who may not peer any more is told so.
+        """Apply a new policy or node information: close sessions that are not allowed any more.
 
-        ``known`` gives what is known of a node by now.
+        ``known`` returns the present information on a node.
         """
         self._admission.may_peer = may_peer
         for session, peer in list(self._peers.items()):
             if peer.up is None:
                 continue
-            said = peer.up.node.node
-            if refusal := may_peer(known(said.node_id) or said):
+            node = peer.up.node.node
+            if refusal := may_peer(known(node.node_id) or node):
                 self.close(now, session, CloseCode.POLICY, f"{refusal.reason} ({refusal.rule})")
 
     def forget_key(self, node: NodeId) -> bool:
-        """Let another key have the id of a node that has no session."""
+        """Let another key hold the id of a node without sessions; return whether one was held."""
         return not self.sessions_of(node) and self._admission.forget(node)
 
     def signed(self, node: NodeSelf) -> NodeInfo:
-        """What we say of ourselves, signed if there is a key."""
+        """Return information on this node, signed if there is a key."""
         return self._authenticator.sign_node(node)
 
     # Queries
 
     def sessions_of(self, node: NodeId) -> tuple[int, ...]:
-        """Established sessions with a node, lowest first."""
+        """Return the established sessions with a node, lowest first."""
         return tuple(
             sorted(p.number for p in self._peers.values() if p.node == node and self._is_up(p))
         )
 
     def control_of(self, node: NodeId) -> int | None:
-        """The established session that carries control with a node."""
+        """Return the established session that carries control with a node, or None."""
         session = self._admission.control_of(node)
         return session if session is not None and self._is_up(self._peers[session]) else None
 
     def up(self, session: int) -> PeerUp | None:
-        """What is known of an established session."""
+        """Return what is known of an established session, or None."""
         peer = self._peers.get(session)
         return peer.up if peer is not None and self._is_up(peer) else None
 
@@ -396,7 +399,7 @@ class Peers:
     # Polls
 
     def poll_dirty(self) -> list[int]:
-        """Sessions that have something to send; taken once."""
+        """Return the sessions with output since the last call."""
         if self._touched:
             self._catch_up()
         if not self._dirty:
@@ -407,7 +410,7 @@ class Peers:
         return dirty
 
     def poll_transmit(self, session: int) -> list[Transmit]:
-        """What a session wants the shell to do, in order."""
+        """Return what the peer port must do for a session, in order."""
         if self._touched:
             self._catch_up()
         self._dirty.pop(session, None)
@@ -420,13 +423,13 @@ class Peers:
         return items
 
     def has_events(self) -> bool:
-        """Whether :meth:`poll_events` has something."""
+        """Return whether :meth:`poll_events` returns any."""
         if self._touched:
             self._catch_up()
         return bool(self._events)
 
     def poll_events(self) -> list[tuple[int, PeerEvent]]:
-        """What happened, in order, each with its session."""
+        """Return the events since the last call, in order, each with its session."""
         if self._touched:
             self._catch_up()
         if not self._events:
@@ -435,17 +438,17 @@ class Peers:
         return events
 
     def poll_known_keys(self) -> dict[NodeId, bytes] | None:
-        """Which keys hold node ids, if that has changed; for the next life."""
+        """Return which keys hold node ids, to be stored; None if that has not changed."""
         return self._admission.poll_keys()
 
     def poll_timeout(self) -> float | None:
-        """When :meth:`handle_timeout` wants to be called."""
+        """Return when to call :meth:`handle_timeout`; None for never."""
         if self._touched:
             self._catch_up()
         return self._timers.next()
 
     def handle_timeout(self, now: float) -> None:
-        """Let time pass for the sessions that wait for it."""
+        """Handle the timers of sessions that are due."""
         due: list[int] = []
         while (session := self._timers.pop(now)) is not None:
             due.append(session)
@@ -456,7 +459,7 @@ class Peers:
                 peer.wire.handle_timeout(now)
                 self._settle(peer)
 
-    # Inside: what we bring
+    # Inside: our side of a session
 
     def _own(self) -> NodeInfo:
         info = self._node_info()
@@ -492,20 +495,20 @@ class Peers:
 
     @staticmethod
     def _unfit(role: Role, dialect: Dialect, own: RelayType) -> str:
-        """Why this relay has no such sessions, whoever the peer is (laps-2, 4.5)."""
+        """Return why this relay has no such sessions, whoever the peer is (laps-2, 4.5)."""
         if role is Role.LISTENER and own is RelayType.STUB:
             return "a Stub accepts no connections"
         if dialect is CPP_16 and own is RelayType.CONTROL:
             return "a control server does not speak with C++ relays"
         return ""
 
-    # Inside: what sessions tell
+    # Inside: events of sessions
 
     def _greet(self, now: float, session: int) -> None:
-        """Somebody came who has proved nothing yet.
+        """Count an incoming connection whose handshake is not complete.
 
-        If there are too many of them, the one who came first must go: an honest peer is through
-        within a few round trips, a silent one would keep its place until its time is over.
+        If there are too many, the oldest is closed. An honest peer needs only a few round trips; a
+        silent one would occupy its place until its timeout.
         """
         self._greeting[session] = None
         if len(self._greeting) > self._max_handshakes:
@@ -521,13 +524,13 @@ class Peers:
         return peer.up is not None and not peer.over
 
     def _catch_up(self) -> None:
-        """Commands went past us, straight to the sessions: hear what followed from them."""
+        """Handle what followed from commands that went directly to sessions."""
         while self._touched:
             session = next(iter(self._touched))
             self._settle(self._peers[session])
 
     def _settle(self, peer: PeerRecord) -> None:
-        """Hear what a session has to tell, until it is quiet; set its timer."""
+        """Handle the events of a session until there are no more, and set its timer."""
         number, wire, timers = peer.number, peer.wire, self._timers
         self._touched.pop(number, None)
         self._dirty[number] = None
@@ -546,7 +549,7 @@ class Peers:
             timers.set(number, due)
 
     def _happened(self, peer: PeerRecord, event: Event) -> None:
-        """One of those events."""
+        """Handle one of the events in ``_FOR_US``."""
         now = self._now
         match event:
             case AuthenticationRequired():
@@ -573,7 +576,7 @@ class Peers:
         self._events.append((peer.number, event))
 
     def _answer(self, now: float, peer: PeerRecord, question: AuthenticationRequired) -> None:
-        """The handshake asks: prove, or let in (docs/explanation/peering-session.md)."""
+        """Answer the handshake: prove, or admit (docs/explanation/peering-session.md)."""
         wire, number = peer.wire, peer.number
         peer.node = question.peer
         local = self._node_info().node.node_id
@@ -614,7 +617,7 @@ class Peers:
         return evidence
 
     def _supersede(self, now: float, session: int) -> None:
-        """The other end holds this connection no more, or never had it in this life."""
+        """Close a connection that the other end does not have any more."""
         self.close(now, session, CloseCode.SUPERSEDED, "a newer connection has taken its place")
 
     def _established(self, peer: PeerRecord, event: Established) -> None:
@@ -655,35 +658,35 @@ class Peers:
             )
             self._events.append((number, down))
             return
-        said = peer.refusal or Refused(code=event.code)
+        refusal = peer.refusal or Refused(code=event.code)
         conflict = event.code == CloseCode.NODE_ID_CONFLICT
         refused = PeerRefused(
             session=number,
             code=event.code,
             reason=event.reason,
-            redirect=said.redirect,
-            retry_after=said.retry_after_ms / 1000,
+            redirect=refusal.redirect,
+            retry_after=refusal.retry_after_ms / 1000,
             by_peer=event.by_peer,
             node=peer.node,
             dial=peer.dial,
-            # Whoever dials itself is also its own listener, and has shown that certificate.
+            # A relay that dialled itself is also the listener with that certificate.
             to_self=conflict and peer.role is Role.DIALLER and peer.spki_hash == self._own_spki,
         )
         self._events.append((number, refused))
 
     def _reopen(self, now: float, peer: PeerRecord) -> None:
-        """Dialler: go on with control on the next stream (laps-2, 4.6), not too often."""
+        """As dialler, continue control on the next stream (laps-2, 4.6), at a limited rate."""
         if peer.reopen_at is None or now < peer.reopen_at:
             return
         peer.reopen_at = None
-        # The C++ relay has one control stream for ever, and a handshake has one, too.
+        # The C++ relay has only one control stream, and so has a handshake.
         if peer.wire.established and peer.alpn == LAPS2.alpn:
             peer.reopened = now
             peer.wire.open_control_stream(now, peer.next_stream)
             peer.next_stream += STREAM_STEP
 
     def _believed(self, peer: PeerRecord, event: NodesAdvertised) -> NodesAdvertised | None:
-        """What of it may be told; with SIGNED_NODES each node says itself what is said of it."""
+        """Return the advertised nodes that are proved; with SIGNED_NODES by their own signature."""
         if peer.up is None or Feature.SIGNED_NODES not in peer.up.features:
             return event
         found = judge_nodes(self._authenticator, event.nodes)

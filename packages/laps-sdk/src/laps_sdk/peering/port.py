@@ -1,4 +1,4 @@
-"""One connection to another relay: sorts what it brings, and carries out what its session wants.
+"""One connection to another relay: sorts its events, and carries out the output of its session.
 
 ::
 
@@ -6,22 +6,22 @@
     unidirectional streams    data      straight to the forwarding plane
     datagrams                 data
 
-The streams that a dialler opens are all control streams, so the n-th one has the number that the
-session already uses for it. Messages for the C++ relay leave one by one: the next is written when
-the one before is in a packet, because that relay reads one message from each chunk.
+All streams that a dialler opens are control streams, so the n-th one has the id that the session
+already uses for it. The C++ relay reads one message from each chunk. So messages
+for it leave one by one: the next is written when the last one is in a packet.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, Protocol, cast
 
 from laps_sdk.errors import StreamLimitError
 from laps_sdk.forwarding.interfaces import OutStream as PlaneStream
+from laps_sdk.forwarding.interfaces import PeerEgress
 from laps_sdk.peering.events import Dial
-from laps_sdk.peering.shell import PeerRelay
 from laps_sdk.quic.base import Connection, ConnectionStats, OutStream
 from laps_sdk.quic.events import (
     Closed,
@@ -39,37 +39,98 @@ from laps_wire.peering.errors import CloseCode, UnknownKindError
 from laps_wire.peering.session import ConnectionClose, Ending, Role, StreamEnd, Transmit
 from laps_wire.peering.session import StreamData as ControlData
 
-__all__ = ["PeerPort", "PortOwner"]
+__all__ = ["PeerPort", "PeerRelay"]
 
 ALONE_RETRY: Final = 0.005
-"""Seconds until it is looked again whether a message for the C++ relay has left."""
+"""Seconds until the port checks again whether a message for the C++ relay was sent."""
 
 MAX_ALONE_BYTES: Final = 64 * 1024 * 1024
-"""Messages that wait to leave one by one; who takes them more slowly than they come is let go."""
+"""The most bytes that wait to be sent one by one; above it, the connection is closed."""
 
 MAX_REASON: Final = 200
-"""Characters of a reason that go to the peer."""
+"""Characters of a reason that are sent to the peer."""
 MAX_OLD_STREAMS: Final = 16
-"""Control streams that are remembered: an old one may still have to be reset."""
+"""The most control streams that are kept; an old one may still have to be reset."""
 LASTING: Final = 3
-"""Looks in a row, one a second, after which a queue is more than a burst, or the burst over."""
+"""Measurements in a row, one a second, that change whether the connection is congested."""
 LITTLE: Final = 64 * 1024
-"""Bytes that may wait on any connection: not worth a thought."""
+"""Queued bytes that never count as congestion."""
 
 
-class PortOwner(Protocol):
-    """What a port needs of its server."""
+class PeerRelay(Protocol):
+    """The relay as the peer port calls it: ``NetworkRelay`` or ``StubRelay``."""
 
-    relay: PeerRelay
+    # Events of connections
 
-    def settle(self) -> None:
-        """Carry on what a turn began."""
+    def connection_opened(
+        self,
+        now: float,
+        session: int,
+        egress: PeerEgress,
+        *,
+        role: Role,
+        alpn: str,
+        spki_hash: bytes,
+        dial: Dial | None,
+    ) -> None:
+        """Begin the session of a new connection."""
 
-    def forget(self, number: int) -> None:
-        """The connection is over."""
+    def control_data(
+        self, now: float, session: int, stream_id: int, data: bytes, fin: bool
+    ) -> None:
+        """Process bytes of a bidirectional stream."""
 
-    def call_later(self, delay: float, port: PeerPort) -> None:
-        """Have ``port.send_alone`` called."""
+    def control_reset(self, now: float, session: int, stream_id: int, code: int) -> None:
+        """Process the peer's reset of a bidirectional stream."""
+
+    def control_stopped(self, now: float, session: int, stream_id: int, code: int) -> None:
+        """Process the peer's STOP_SENDING on a bidirectional stream."""
+
+    def data_stream(self, now: float, session: int, stream_id: int, data: bytes, fin: bool) -> None:
+        """Process bytes of a unidirectional stream."""
+
+    def data_reset(self, now: float, session: int, stream_id: int, code: int) -> None:
+        """Process the peer's reset of a unidirectional stream."""
+
+    def datagram(self, now: float, session: int, data: bytes) -> None:
+        """Process a datagram."""
+
+    def out_stream_gone(
+        self, now: float, session: int, stream: PlaneStream, lost: int, *, stopped: bool
+    ) -> None:
+        """Process the loss of an outgoing data stream: dropped, or stopped by the peer."""
+
+    def connection_closed(self, now: float, session: int, code: int, reason: str) -> None:
+        """Process the end of a connection."""
+
+    def measured(
+        self, now: float, session: int, srtt_us: int, loss: float, congested: bool
+    ) -> None:
+        """Process a measurement of a connection.
+
+        ``loss`` is the share of packets lost since the last one. ``congested`` means that for some
+        time more was queued than the connection carries.
+        """
+
+    # Polls
+
+    def poll_dirty(self) -> Sequence[int]:
+        """Return sessions that may have output."""
+
+    def poll_transmit(self, session: int) -> Sequence[Transmit]:
+        """Return the output of a session."""
+
+    def poll_dials(self, now: float) -> Sequence[Dial]:
+        """Return the relays to dial now."""
+
+    def dial_failed(self, now: float, number: int, reason: str) -> None:
+        """Process the failure of a dial."""
+
+    def poll_timeout(self) -> float | None:
+        """Return when to call ``handle_timeout``; None for never."""
+
+    def handle_timeout(self, now: float) -> None:
+        """Handle the timers that are due."""
 
 
 class PeerPort:
@@ -79,12 +140,14 @@ class PeerPort:
         "_alone",
         "_alone_bytes",
         "_blocked",
+        "_call_later",
         "_congested",
         "_control",
         "_looks",
-        "_owner",
+        "_on_closed",
         "_relay",
         "_seen",
+        "_settle",
         "_waiting",
         "connection",
         "dial",
@@ -92,26 +155,41 @@ class PeerPort:
     )
 
     def __init__(
-        self, owner: PortOwner, number: int, connection: Connection, dial: Dial | None
+        self,
+        relay: PeerRelay,
+        number: int,
+        connection: Connection,
+        dial: Dial | None,
+        *,
+        settle: Callable[[], None],
+        on_closed: Callable[[int], None],
+        call_later: Callable[[float, Callable[[], None]], object],
     ) -> None:
+        """Make the port of session ``number``.
+
+        The port calls ``settle`` after the events of a turn, and ``on_closed`` with its number when
+        the connection has ended. ``call_later`` is like that method of an event loop.
+        """
         self.number = number
         self.connection = connection
         self.dial = dial
-        self._owner = owner
-        self._relay = owner.relay
+        self._relay = relay
+        self._settle = settle
+        self._on_closed = on_closed
+        self._call_later = call_later
         self._control: dict[int, OutStream] = {}
         self._blocked: list[Transmit] = []
         self._alone: deque[tuple[OutStream, bytes]] = deque()
         self._alone_bytes = 0
         self._waiting = False
         self._seen: ConnectionStats | None = None
-        """The figures of the last look."""
+        """The statistics at the last measurement."""
         self._congested = False
         self._looks = 0
-        """Looks in a row that spoke against ``_congested``."""
+        """Measurements in a row that contradict ``_congested``."""
 
     def open(self) -> None:
-        """Introduce the connection to the relay; who dialled begins to speak."""
+        """Report the connection to the relay; a dialler then sends its first message."""
         connection = self.connection
         self._relay.connection_opened(
             connection.now,
@@ -125,18 +203,18 @@ class PeerPort:
         )
         self.measure()
 
-    # What the connection brings
+    # From the connection
 
     def handle_events(self, events: Sequence[Event]) -> None:
-        """A turn: everything in order, then what it brought up elsewhere."""
+        """Handle the events of a turn in order, then settle the relay."""
         try:
             for event in events:
                 self._handle(event)
         except RemoteError as error:
-            # The relay closes sessions for faults that it sees; this one it has left to us.
+            # The relay closes sessions for faults that it handles; others are raised.
             self.connection.close(error.code, str(error)[:MAX_REASON])
         finally:
-            self._owner.settle()
+            self._settle()
 
     def _handle(self, event: Event) -> None:
         relay, number, now = self._relay, self.number, self.connection.now
@@ -175,15 +253,15 @@ class PeerPort:
                 self._drop_alone()
                 code = event.code
                 if not event.application:
-                    # QUIC has codes of its own; an idle timeout is an end like any other.
+                    # Codes of QUIC are not ours; an idle timeout counts as a regular end.
                     code = CloseCode.INTERNAL_ERROR if event.code else CloseCode.NO_ERROR
                 relay.connection_closed(now, number, code, event.reason)
-                self._owner.forget(number)
+                self._on_closed(number)
 
     # To the connection
 
     def carry_out(self, items: Sequence[Transmit]) -> None:
-        """Do what the session wants, in order."""
+        """Carry out the output of the session, in order."""
         for item in items:
             if isinstance(item, ConnectionClose):
                 self._blocked.clear()
@@ -219,8 +297,8 @@ class PeerPort:
         self._alone_bytes += len(data)
         if self._alone_bytes > MAX_ALONE_BYTES:
             self._drop_alone()
-            words = f"more than {MAX_ALONE_BYTES} bytes of control messages wait for the peer"
-            self.connection.close(CloseCode.OVERLOADED, words)
+            reason = f"more than {MAX_ALONE_BYTES} bytes of control messages wait for the peer"
+            self.connection.close(CloseCode.OVERLOADED, reason)
         elif not self._waiting:
             self.send_alone()
 
@@ -229,10 +307,10 @@ class PeerPort:
         self._alone_bytes = 0
 
     def send_alone(self) -> None:
-        """Write the next message for the C++ relay once the one before has left.
+        """Write the next message for the C++ relay once the last one is in a packet.
 
-        It is written in one turn of the loop and looked after in another: packets are made between
-        the two.
+        A message is written in one turn of the loop and checked in a later one, because packets are
+        built between two turns.
         """
         self._waiting = False
         if not self._alone or self.connection.closed:
@@ -246,7 +324,7 @@ class PeerPort:
             stream.write(data)
             delay = 0.0
         self._waiting = True
-        self._owner.call_later(delay, self)
+        self._call_later(delay, self.send_alone)
 
     def _stream(self, stream_id: int) -> OutStream:
         connection = self.connection
@@ -259,10 +337,10 @@ class PeerPort:
                 del self._control[min(self._control)]
         return stream
 
-    # Figures
+    # Measurements
 
     def measure(self) -> None:
-        """Tell the relay how far away the peer is, what is lost, and what does not get through."""
+        """Report round-trip time, loss and congestion of the connection to the relay."""
         stats = self.connection.stats()
         if stats.rtt is None:
             return
@@ -280,9 +358,9 @@ class PeerPort:
         self._relay.measured(self.connection.now, self.number, srtt_us, share, self._congested)
 
     def _is_strained(self, seen: ConnectionStats, stats: ConnectionStats) -> bool:
-        """Whether more waits than went out since the last look, or more than may, or some is lost.
+        """Return whether more is queued than was sent since the last time, or data was dropped.
 
-        What is dropped for its deadline never makes a long queue.
+        Data that is dropped at its deadline never makes a long queue, so drops count as well.
         """
         if self.connection.congested or _dropped(stats) > _dropped(seen):
             return True

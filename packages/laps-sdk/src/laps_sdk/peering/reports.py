@@ -1,6 +1,6 @@
-"""What a relay reports of its peers, for logs and telemetry: output of its ``poll_events``.
+"""What a relay reports of its peers for logs and telemetry: the output of its ``poll_events``.
 
-Every report is frozen. It names sessions by the shell's numbers and nodes by their ids.
+Reports are frozen. They identify sessions by the numbers of the peer port and nodes by their ids.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FAULTS: Final = frozenset(
         CloseCode.BAD_NODE,
     }
 )
-"""Codes with which we close because the peer broke the protocol; others are ends like any other."""
+"""Codes with which we close because the peer broke the protocol."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,14 +52,14 @@ class PeerAdded:
     dialled: bool
     implementation: str = ""
     contact: str = ""
-    """Where it was dialled; empty if it came by itself."""
+    """The contact that was dialled; "" if the peer dialled."""
     handshake: float = 0.0
-    """Seconds from the connection to the session."""
+    """Seconds from the connection to the established session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerGone:
-    """It is over."""
+    """A peering session has ended."""
 
     session: int
     node: NodeId | None
@@ -70,14 +70,14 @@ class PeerGone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerTurnedDown:
-    """A handshake did not come to its end: somebody said no, or nobody answered in time."""
+    """A handshake failed: one side refused, or no answer came in time."""
 
     session: int
     node: NodeId | None
     code: int
     reason: str
     contact: str = ""
-    """As of :class:`PeerAdded`."""
+    """The contact that was dialled; "" if the peer dialled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class PeerFaulted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerLeaving:
-    """DRAIN: what goes through the peer is moved away from it."""
+    """A side sent DRAIN: traffic through the peer moves elsewhere."""
 
     session: int
     node: NodeId
@@ -102,7 +102,7 @@ class PeerLeaving:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerStays:
-    """STAY: the peer has taken its DRAIN back."""
+    """The peer sent STAY and so cancelled its DRAIN."""
 
     session: int
     node: NodeId
@@ -110,18 +110,18 @@ class PeerStays:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialled:
-    """A connection to a relay is wanted, or could not be had."""
+    """A connection to a relay was dialled, or the dial failed."""
 
     contact: str
     node: NodeId | None
     dynamic: bool
     failed: str = ""
-    """Why; empty if it was begun."""
+    """Why the dial failed; "" if it was begun."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSuspected:
-    """A peer said something of a node that is not believed."""
+    """A peer sent information on a node that is not believed."""
 
     node: NodeId
     peer: NodeId
@@ -130,7 +130,7 @@ class NodeSuspected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyForgotten:
-    """A person lets another key have a node id."""
+    """An operator allowed another key to hold a node id."""
 
     node: NodeId
 
@@ -146,4 +146,4 @@ PeerReport: TypeAlias = (
     | NodeSuspected
     | KeyForgotten
 )
-"""Everything that is reported of peers, by a Stub too."""
+"""Every report of peers, also of a Stub."""

@@ -1,30 +1,29 @@
-"""A relay's peer port: one UDP socket that listens for other relays and dials them.
+"""The peer port of a relay: one UDP socket that listens for other relays and dials them.
 
 ::
 
-    Endpoint --connection--> PeerServer --PeerPort--> NetworkRelay
+    Endpoint --connection--> PeerServer --PeerPort--> PeerRelay
     poll_dials --> a task for each dial --> connection, or dial_failed
-    after each turn: dirty sessions are carried out, dials begun, observers told, the timer set
+    after each turn: output of sessions sent, dials begun, observers called, the timer set
     once a second: round trip and loss of every connection
 
-Everything but the dials happens in the loop's own thread without waiting. Which certificate a
-listener shows is proved inside the session (laps-2, 4.2): TLS need not know the network's
-authority, but may.
+Everything except dials runs in the loop's thread without waiting. The session proves the identity
+of a listener's certificate (laps-2, 4.2). TLS may know the network's authority but need not.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from socket import socket
 from typing import Final
 
 from laps_sdk.errors import ConnectError
-from laps_sdk.peering.contacts import ContactError, parse_contact
 from laps_sdk.peering.events import Dial
-from laps_sdk.peering.port import PeerPort
-from laps_sdk.peering.shell import PeerRelay
+from laps_sdk.peering.port import PeerPort, PeerRelay
+from laps_sdk.peering.settings import ContactError, parse_contact
 from laps_sdk.quic.admission import AdmissionLimits
 from laps_sdk.quic.base import Connection, ConnectionLimits, EgressLimits, Handler, IgnoringHandler
 from laps_sdk.quic.endpoint import Backend, Endpoint, open_endpoint
@@ -37,7 +36,7 @@ from laps_wire.peering.session import CPP_16, LAPS2
 __all__ = ["PEER_ALPNS", "PeerServer", "PeerServerConfig"]
 
 PEER_ALPNS: Final = (LAPS2.alpn, CPP_16.alpn)
-"""What is spoken on the peer port, the preferred one first."""
+"""The protocols of the peer port, the preferred one first."""
 
 _LIMITS: Final = ConnectionLimits(
     max_streams_bidi=16,
@@ -45,7 +44,7 @@ _LIMITS: Final = ConnectionLimits(
     max_data=64 * 1024 * 1024,
     max_stream_data=8 * 1024 * 1024,
 )
-"""One connection carries the tracks of many clients; control streams are few."""
+"""Limits of a connection, which carries the tracks of many clients and few control streams."""
 _EGRESS: Final = EgressLimits(
     max_bytes=64 * 1024 * 1024,
     max_control_bytes=256 * 1024 * 1024,
@@ -54,31 +53,31 @@ _EGRESS: Final = EgressLimits(
     max_waiting_streams=8_192,
     max_datagrams=4_096,
 )
-"""A new peer gets everything that is known at once: that may be large, and must not end it."""
+"""Limits of the queue: a new peer gets all known state at once, which may be large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerServerConfig:
-    """Where and how a relay meets others."""
+    """The set-up of a peer port."""
 
     host: str = "127.0.0.1"
     port: int = 0
     backend: Backend = "aioquic"
     alpns: tuple[str, ...] = PEER_ALPNS
-    """Leave out ``moqt-16`` where there are no C++ relays."""
+    """The accepted protocols; ``moqt-16`` is for C++ relays only."""
     engine: EngineOptions = field(default_factory=EngineOptions)
-    """Certificate to show and whom to trust; its ``alpn`` and ``limits`` are filled in here."""
+    """Certificate and trust; the server fills in ``alpn`` and ``limits``."""
     limits: ConnectionLimits = _LIMITS
     egress: EgressLimits = _EGRESS
     admission: AdmissionLimits = field(default_factory=AdmissionLimits)
     dial_timeout: float = 10.0
-    """Seconds until a dial must have led to a connection."""
+    """Seconds after which a dial without a connection fails."""
     sample_interval: float = 1.0
-    """Seconds between two looks at round trips and losses."""
+    """Seconds between two measurements of round trips and losses."""
 
 
 class PeerServer(TurnServer):
-    """A peer port. ``start``, then ``stop``; ``address`` between them."""
+    """A peer port: call ``start``, then ``stop``; ``address`` is valid in between."""
 
     CLOSED = "the peer port is not open"
 
@@ -89,16 +88,16 @@ class PeerServer(TurnServer):
         self.config = config
         self.relay = relay
         self.ports: dict[int, PeerPort] = {}
-        """Connections by their session's number."""
+        """The connections by session number."""
         self._network = network
         self._serial = itertools.count(1)
         self._sampler: asyncio.TimerHandle | None = None
         self._dials: set[asyncio.Task[None]] = set()
 
-    # Life
+    # Start and stop
 
     async def start(self, sock: socket | None = None) -> None:
-        """Bind, listen, and begin to dial. Raises ``OSError`` if the address cannot be had."""
+        """Bind, listen, and begin to dial. Raises ``TransportError`` if it cannot bind."""
         config = self.config
         self._loop = asyncio.get_running_loop()
         self._endpoint = await open_endpoint(
@@ -117,7 +116,7 @@ class PeerServer(TurnServer):
         self.settle()
 
     async def stop(self, code: int = CloseCode.NO_ERROR, reason: str = "") -> None:
-        """Close every session, then the socket; dials under way are given up."""
+        """Close every session and the socket; cancel dials in progress."""
         self.cancel_timer()
         if self._sampler is not None:
             self._sampler.cancel()
@@ -141,18 +140,24 @@ class PeerServer(TurnServer):
             connection.close(CloseCode.VERSION_MISMATCH, "no peering protocol in common")
             return IgnoringHandler()
         number = next(self._serial)
-        port = self.ports[number] = PeerPort(self, number, connection, dial)
+        port = self.ports[number] = PeerPort(
+            self.relay,
+            number,
+            connection,
+            dial,
+            settle=self.settle,
+            on_closed=self._forget,
+            call_later=self._call_later,
+        )
         port.open()
         return port
 
-    def forget(self, number: int) -> None:
-        """A connection is over."""
+    def _forget(self, number: int) -> None:
         self.ports.pop(number, None)
 
-    def call_later(self, delay: float, port: PeerPort) -> None:
-        """Let a port go on with what had to wait."""
+    def _call_later(self, delay: float, callback: Callable[[], None]) -> None:
         if self._loop is not None:
-            self._loop.call_later(delay, port.send_alone)
+            self._loop.call_later(delay, callback)
 
     # Dialling
 
@@ -171,7 +176,7 @@ class PeerServer(TurnServer):
                 timeout=self.config.dial_timeout,
             )
         except Exception as error:
-            # Whatever it was: who dials waits for an answer, and would not try again without it.
+            # Whatever the error is, the dialler needs the result to dial again.
             if self._endpoint is not None:
                 self.relay.dial_failed(self.now, dial.number, str(error))
                 self.settle()
@@ -181,7 +186,7 @@ class PeerServer(TurnServer):
     # Turns
 
     def round(self, now: float) -> None:
-        """Dirty sessions, dials, observers."""
+        """Send the output of sessions, begin dials, call observers."""
         relay, ports = self.relay, self.ports
         while dirty := relay.poll_dirty():
             for number in dirty:
@@ -191,19 +196,19 @@ class PeerServer(TurnServer):
                     port.carry_out(items)
         for dial in relay.poll_dials(now):
             self._begin(dial)
-        # The Edge may have something to say to that: it is a part of the turn.
+        # The Edge may react to it, which is part of the turn.
         if self.on_turn is not None:
             self.on_turn(now)
 
     def turned(self, now: float) -> None:
-        """Everything was observed in its round."""
+        """Do nothing: each round calls the observers."""
 
     def next_due(self) -> float | None:
-        """Of the core."""
+        """Return when the relay has a timer due."""
         return self.relay.poll_timeout()
 
     def due(self, now: float) -> None:
-        """Of the core."""
+        """Handle the relay's timers."""
         self.relay.handle_timeout(now)
 
     def _sample(self) -> None:

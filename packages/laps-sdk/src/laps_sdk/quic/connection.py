@@ -288,7 +288,7 @@ class QuicTransportConnection(Connection):
             elif isinstance(event, StopSending):
                 self.egress.stopped(event.stream_id, event.code)
             elif isinstance(event, StreamsAvailable):
-                self.egress.wake()  # who was refused hears it from the egress
+                self.egress.wake()  # the egress reports it to a refused opener
                 continue
             elif isinstance(event, Closed):
                 seen.append(self.end(event))
@@ -309,7 +309,7 @@ class QuicTransportConnection(Connection):
         """Record the end of the peer's half of a stream; forget streams with both halves ended."""
         half_over, replies = self._half_over, self._replies
         if stream_id & 1 != self._is_client:
-            return  # our own stream: whoever opened it holds its sending half
+            return  # our own stream: its opener holds the sending half
         half_over.add(stream_id)
         if len(half_over) > self._purge_at:
             for each in [i for i in half_over if i in replies and replies[i].closed]:

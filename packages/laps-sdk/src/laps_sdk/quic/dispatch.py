@@ -172,10 +172,10 @@ class Dispatcher:
         self._now = now = self._loop.time()
         for datagrams, address in self._port.receive():
 
-            def stranger(datagram: bytes, address: Address = address) -> _Found:
+            def admit(datagram: bytes, address: Address = address) -> _Found:
                 return self._admit(datagram, address, now)
 
-            for connection, run in self._routes.runs(datagrams, stranger):
+            for connection, run in self._routes.runs(datagrams, admit):
                 self._feed(connection, run, address, now)
         for address in self._port.unreachable():
             self._refuse_dials(address)
@@ -483,11 +483,11 @@ class Routes:
     def runs(
         self,
         datagrams: list[bytes],
-        stranger: Callable[[bytes], QuicTransportConnection | None],
+        admit: Callable[[bytes], QuicTransportConnection | None],
     ) -> list[_Run]:
         """Split the datagrams of one sender into runs for the same connection.
 
-        ``stranger`` returns a connection for a datagram that belongs to none, or None.
+        ``admit`` returns a connection for a datagram that belongs to none, or None.
         """
         table = self._table
         found: list[_Run] = []
@@ -504,7 +504,7 @@ class Routes:
             if to != last_id or current is None:
                 connection = table.get(to)
                 if connection is None:
-                    connection = stranger(datagram)
+                    connection = admit(datagram)
                 if connection is None:
                     continue
                 if connection is not current:

@@ -255,7 +255,7 @@ class Egress:
                     return
             self.ready.add(stream, self.tick())
             self._quiet = False
-            self.budget = 0  # from now on all writes stand in line
+            self.budget = 0  # from now on all writes are queued
             if deadline is not None:
                 self.deadline_changed(stream)
         if stream.chunks is None:
@@ -533,9 +533,9 @@ class EgressStream(OutStream):
         self.deadline = deadline
         self.closed = False
         self.queued = 0
-        self.ended = False  # FIN stands behind the chunks
+        self.ended = False  # FIN follows the chunks
         self.chunks: deque[bytes] | None = None
-        self.offset = 0  # what was taken of the first chunk
+        self.offset = 0  # bytes already taken from the first chunk
         self.allowance = ALLOWANCE
         self.place: Line | None = None
         self.key: _Key = (0, 0, self)
@@ -696,7 +696,7 @@ class Deadlines:
     def watch(self, stream: EgressStream, waiting: int) -> None:
         """Add a stream with a deadline; ``waiting`` is how many streams are in lines now."""
         heap = self._heap
-        if len(heap) > 2 * waiting + 64:  # most are of streams that left long ago
+        if len(heap) > 2 * waiting + 64:  # most belong to streams that have left
             heap[:] = [entry for entry in heap if _holds(entry)]
             heapify(heap)
         if stream.deadline is not None:
@@ -713,7 +713,7 @@ class Deadlines:
     def passed(self, now: float) -> list[EgressStream]:
         """Return the waiting streams whose deadline has passed, the earliest first."""
         heap = self._heap
-        found: dict[EgressStream, None] = {}  # one that came back to a deadline is there twice
+        found: dict[EgressStream, None] = {}  # a stream may be in the heap twice
         while heap and heap[0][0] <= now:
             entry = heappop(heap)
             if _holds(entry):

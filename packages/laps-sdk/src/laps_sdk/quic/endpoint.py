@@ -85,7 +85,7 @@ async def open_endpoint(
 
 
 def _make_engine(backend: Backend, options: EngineOptions) -> Engine:
-    # Imported here: who uses one library should not have to load, or even have, the others.
+    # Imported here, so that one library works without loading or installing the others.
     if backend == "memory":
         from laps_sdk.quic.memory.engine import MemoryEngine  # noqa: PLC0415
 
@@ -171,7 +171,7 @@ class Endpoint:
         alpn: Sequence[str],
         server_name: str | None = None,
         webtransport_path: str | None = None,
-        timeout: float = 10.0,  # noqa: ASYNC109 - the error has to say what was tried until then
+        timeout: float = 10.0,  # noqa: ASYNC109 - the error lists what was tried until then
     ) -> Connection:
         """Dial ``address`` and return the connection.
 

@@ -381,9 +381,9 @@ class LibraryConnection(ABC, Generic[Q]):
         "_events",
         "_final",
         "_final_answers",
-        "_heard",
         "_ids",
         "_ids_tuple",
+        "_last_received",
         "_linger",
         "_open",
         "_quic",
@@ -407,7 +407,7 @@ class LibraryConnection(ABC, Generic[Q]):
         self._open = False
         self._closed = False
         self._terminated = False
-        self._heard = now
+        self._last_received = now
         self._events: list[Event] = []
         self._blocked = [False, False]
         self._stopped: set[int] = set()
@@ -448,7 +448,7 @@ class LibraryConnection(ABC, Generic[Q]):
         if self._closed:
             self._final_answers += 1
             return
-        self._heard = now
+        self._last_received = now
         self._receive(datagrams, address, now)
         self._pull()
         self._look_for_end(now)
@@ -490,7 +490,7 @@ class LibraryConnection(ABC, Generic[Q]):
         if self._terminated:
             return None
         if self._closed:
-            return self._heard if self._linger is None else self._linger
+            return self._last_received if self._linger is None else self._linger
         return self._quic.get_timer()
 
     def on_timer(self, now: float) -> None:
@@ -713,7 +713,7 @@ class LibraryConnection(ABC, Generic[Q]):
         by_peer = self._quic.is_draining
         setup = self._setup
         if not by_peer and event.reason_phrase == "Idle timeout":
-            quiet = f"{now - self._heard:.0f} s"
+            quiet = f"{now - self._last_received:.0f} s"
             text = (
                 f"idle timeout: nothing arrived for {quiet}"
                 if self._open

@@ -1,6 +1,6 @@
 """qlog files: one for each sampled connection, written when the connection ends.
 
-Both libraries ask the logger in their configuration for a trace when a connection begins, and hand
+Both libraries ask the logger in their configuration for a trace when a connection begins. They hand
 the trace back when the connection ends. :class:`QlogWriter` is that logger::
 
     library --start_trace--> QlogWriter --sampled?--> trace, or None: nothing is recorded

@@ -120,7 +120,7 @@ class UdpPort:
             _try_option(sock, socket.SOL_SOCKET, option, _BUFFER)
         if _LINUX:
             # Packets must not be fragmented (RFC 9000, 14); and without the error queue a socket
-            # that is not connected never learns that nothing listens somewhere.
+            # that is not connected never learns that an address is unreachable.
             _try_option(sock, socket.IPPROTO_IP, _IP_MTU_DISCOVER, _PMTUDISC_PROBE)
             _try_option(sock, socket.IPPROTO_IP, _IP_RECVERR, 1)
             if self._v6:
@@ -254,7 +254,7 @@ class UdpPort:
                 self._send([datagram], [], target)
             return
         if error.errno in {errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH}:
-            # Either what an earlier packet met, told with this call, or what this one meets.
+            # The error is of an earlier packet, or of this one.
             self._read_errors()
             try:
                 self._sock.sendmsg(buffers, ancillary, 0, target)
@@ -263,7 +263,7 @@ class UdpPort:
                     self._unreachable.append(self._plain(target))
             else:
                 return
-        self.dropped += 1  # too long for the path, or no way at all: as good as lost
+        self.dropped += 1  # too long for the path, or unreachable: counts as lost
 
     def _wait(self, buffers: list[bytes], ancillary: _Ancillary, target: _Sockaddr) -> None:
         if len(self._queue) >= _QUEUE:

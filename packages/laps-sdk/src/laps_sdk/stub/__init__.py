@@ -3,7 +3,7 @@
 A Stub serves MoQT clients like an Edge. Everything that they want or publish goes to one parent,
 the nearest one; the others stand by::
 
-    clients -- EdgeRelay == EdgeClient == StubUplink ---- UplinkParent (active) --- parent
+    clients -- EdgeRelay == Upstream == StubUplink ---- UplinkParent (active) --- parent
                Plane                          |     '---- UplinkParent ------------ next parent
                                               |-- StubFeeds: what is published, to each parent
                                               '-- Leaving: what a former parent still sends

@@ -12,7 +12,7 @@
 
 A Stub has no node base, no floods, no subscriber node sets and no steering: each parent does all of
 that for it. Every public method does what it says and lets everything settle. The relay reads no
-clock and does no I/O. It has the methods of :class:`~laps_sdk.peering.shell.PeerRelay`.
+clock and does no I/O. It has the methods of :class:`~laps_sdk.peering.port.PeerRelay`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import Final
 
 from laps_sdk.forwarding.interfaces import OutStream, PeerEgress
-from laps_sdk.peering.dialler import Contact, Dialler, DialRow, RandomSource
+from laps_sdk.peering.dialler import Contact, Dialler, DialRow
 from laps_sdk.peering.events import (
     Dial,
     NodeIdConflict,
@@ -34,8 +34,7 @@ from laps_sdk.peering.events import (
     PeerRefused,
     PeerUp,
 )
-from laps_sdk.peering.foreign_peers import ForeignPeerWire
-from laps_sdk.peering.links import Chunk, Link, Links, PreHandshakeData
+from laps_sdk.peering.links import Chunk, ForeignPeerWire, Link, Links, PreHandshakeData
 from laps_sdk.peering.peers import Peers
 from laps_sdk.peering.reports import (
     FAULTS,
@@ -107,7 +106,7 @@ class StubRelay:
         hasher: KeyedHasher,
         authenticator: PeerAuthenticator,
         challenge: Callable[[], bytes],
-        random: RandomSource,
+        random: Callable[[], float],
         may_peer: PeerFilter,
         implementation: str = "",
         known_keys: Mapping[NodeId, bytes] | None = None,
@@ -228,8 +227,8 @@ class StubRelay:
         if link is None:
             return
         link.srtt_us, link.loss, link.congested = srtt_us, loss, congested
-        if link.guest is not None:
-            link.guest.measured(now, srtt_us)
+        if link.foreign_peer is not None:
+            link.foreign_peer.measured(now, srtt_us)
         self._settle(now)
 
     # Data, from the shell
@@ -252,16 +251,16 @@ class StubRelay:
             return
         if link.early is not None:
             link.early.forget(stream_id)
-        if link.guest is not None:
-            link.guest.stream_reset(now, stream_id, code)
+        if link.foreign_peer is not None:
+            link.foreign_peer.stream_reset(now, stream_id, code)
 
     def datagram(self, now: float, session: int, data: bytes) -> None:
         """A datagram of a parent; one that comes before the handshake is over is lost."""
         link = self.links.get(session)
-        if link is None or link.guest is None:
+        if link is None or link.foreign_peer is None:
             return
         try:
-            link.guest.datagram(now, data)
+            link.foreign_peer.datagram(now, data)
         except RemoteError as error:
             self.peers.fail(now, session, error)
             self._settle(now)
@@ -271,19 +270,19 @@ class StubRelay:
     ) -> None:
         """An outgoing data stream was dropped by the egress, or stopped by the parent."""
         link = self.links.get(session)
-        if link is not None and link.guest is not None:
-            link.guest.out_stream_gone(now, stream, lost, stopped=stopped)
+        if link is not None and link.foreign_peer is not None:
+            link.foreign_peer.out_stream_gone(now, stream, lost, stopped=stopped)
 
     def _data(self, now: float, link: Link, stream_id: int, data: bytes, fin: bool) -> None:
         """Take a chunk of a stream; raises ``RemoteError`` for a parent's fault."""
         early = link.early
-        if link.guest is None:
+        if link.foreign_peer is None:
             if early is None:
                 early = link.early = PreHandshakeData()
             if not early.add(Chunk(stream_id, data, fin)):
                 link.egress.stop_sending(stream_id, StreamCode.OVERLOADED)
         elif early is None or not early.refused(stream_id):
-            link.guest.stream_data(now, stream_id, data, fin)
+            link.foreign_peer.stream_data(now, stream_id, data, fin)
 
     # Operator commands
 
@@ -478,7 +477,9 @@ class StubRelay:
             )
         )
         wire = ForeignPeerWire(self.peers, session)
-        link.guest = self.uplink.parent(now, wire, link.egress, node=node, srtt_us=link.srtt_us)
+        link.foreign_peer = self.uplink.parent(
+            now, wire, link.egress, node=node, srtt_us=link.srtt_us
+        )
         link.node = node
         try:
             for chunk in () if link.early is None else link.early.take():
@@ -501,16 +502,16 @@ class StubRelay:
                 by_peer=down.by_peer,
             )
         )
-        if link is not None and link.guest is not None:
-            link.guest.closed(now)
+        if link is not None and link.foreign_peer is not None:
+            link.foreign_peer.closed(now)
 
     def _message_received(self, now: float, session: int, event: Event) -> None:
         """Give a parent's message to the uplink."""
         link = self.links.get(session)
-        if link is None or link.guest is None:
+        if link is None or link.foreign_peer is None:
             return
         try:
-            link.guest.event(now, event)
+            link.foreign_peer.event(now, event)
         except RemoteError as error:
             self.peers.fail(now, session, error)
         if isinstance(event, (Draining, Staying)):

@@ -2,7 +2,7 @@
 
 ::
 
-    EdgeRelay == EdgeClient == StubUplink ---- UplinkParent (active)   announces, subscribes
+    EdgeRelay == Upstream == StubUplink ---- UplinkParent (active)   announces, subscribes
     of the Stub                    |     '---- UplinkParent             ready to take over
                                    '-- who serves what
 
@@ -21,15 +21,16 @@ from typing import Final
 from laps_sdk.edge.events import RelayEvent
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.forwarding.interfaces import Egress, ForwardingPlane, OutStream
+from laps_sdk.peering.links import ForeignPeerWire
 from laps_sdk.stub.stub_feeds import StubFeeds
 from laps_sdk.stub.stub_leaving import Leaving
 from laps_sdk.timers import earliest
 from laps_sdk.upstream.announcements import Announcements
-from laps_sdk.upstream.client import EdgeClient
 from laps_sdk.upstream.interfaces import answer_of
 from laps_sdk.upstream.sink import PlaneSink
 from laps_sdk.upstream.stub_data import TrackFeed, TrackStreams
-from laps_sdk.upstream.stub_link import STUB, PeerWire, StubLink
+from laps_sdk.upstream.stub_link import STUB, StubLink
+from laps_sdk.upstream.upstream import Upstream
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
@@ -62,7 +63,7 @@ class UplinkParent:
     )
 
     def __init__(
-        self, uplink: StubUplink, wire: PeerWire, egress: Egress, node: NodeId, srtt_us: int
+        self, uplink: StubUplink, wire: ForeignPeerWire, egress: Egress, node: NodeId, srtt_us: int
     ) -> None:
         self._uplink = uplink
         self.egress = egress
@@ -205,7 +206,7 @@ class StubUplink:
         self.epoch = epoch
         self.sink = PlaneSink(plane, session)
         self.numbers = count(1)
-        self.client = EdgeClient(
+        self.client = Upstream(
             relay, session, self, hasher, clock, stop=self._stop, renew=plane.renew_egress
         )
         self._plane = plane
@@ -234,7 +235,7 @@ class StubUplink:
         self.client.open(now, "parents", upstream=True)
 
     def parent(
-        self, now: float, wire: PeerWire, egress: Egress, *, node: NodeId, srtt_us: int
+        self, now: float, wire: ForeignPeerWire, egress: Egress, *, node: NodeId, srtt_us: int
     ) -> UplinkParent:
         """A session with a parent is established."""
         parent = UplinkParent(self, wire, egress, node, srtt_us)
@@ -330,7 +331,7 @@ class StubUplink:
         """A parent wants a track."""
         feed = TrackFeed(parent.egress, key, self._contexts())
         others = self._feeds.owners(key)
-        self.client.pull(now, key, name, data, self._feeds.add(key, parent, feed))
+        self.client.subscribe_at_edge(now, key, name, data, self._feeds.add(key, parent, feed))
         if others and parent not in others:
             # Streams that are open go to those; they may never end, and this one is to stay.
             self.client.renew(key)
@@ -338,7 +339,7 @@ class StubUplink:
     def release(self, now: float, parent: UplinkParent, key: int) -> None:
         """It does not any more."""
         if self._feeds.remove(key, parent):
-            self.client.release(now, key)
+            self.client.unsubscribe_at_edge(now, key)
 
     def responded(self, now: float, parent: UplinkParent, response: SubscribeResponse) -> None:
         """A parent answered a subscribe."""
@@ -367,7 +368,7 @@ class StubUplink:
         self, now: float, key: int, code: int, reason: str, data: SubscribeData | None = None
     ) -> None:
         answer = answer_of(code)
-        self.client.answered(
+        self.client.subscribe_answered(
             now, key, answer, code=code, reason=reason, data=data or SubscribeData()
         )
 
@@ -382,9 +383,11 @@ class StubUplink:
         for parent in self._parents:
             parent.stop(number, code)
 
-    # EdgeClientHost
+    # UpstreamOwner
 
-    def wanted(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
+    def edge_subscribed(
+        self, now: float, key: int, name: FullTrackName, data: SubscribeData
+    ) -> None:
         """Our clients want a track."""
         self._wants[key] = (name, data)
         if self._active is not None:
@@ -392,7 +395,7 @@ class StubUplink:
         elif self._until is None:
             self._until = now + _GRACE
 
-    def unwanted(self, now: float, key: int, name: FullTrackName) -> None:
+    def edge_unsubscribed(self, now: float, key: int, name: FullTrackName) -> None:
         """They do not any more."""
         del name
         self._wants.pop(key, None)
@@ -401,17 +404,17 @@ class StubUplink:
         for parent in self._parents:
             parent.unwant(now, key)
 
-    def pulled(self, now: float, key: int, data: SubscribeData) -> None:
+    def edge_accepted(self, now: float, key: int, data: SubscribeData) -> None:
         """Our clients serve what a parent wants."""
         self._respond(now, key, SubscribeCode.ACCEPTED, "", data)
 
-    def pull_refused(
+    def edge_refused(
         self, now: float, key: int, code: SubscribeCode, reason: str, data: SubscribeData
     ) -> None:
         """They do not."""
         self._respond(now, key, code, reason, data)
 
-    def pull_ended(self, now: float, key: int, reason: str) -> None:
+    def edge_ended(self, now: float, key: int, reason: str) -> None:
         """They do not any more."""
         self._respond(now, key, SubscribeCode.ENDED, reason, SubscribeData())
 

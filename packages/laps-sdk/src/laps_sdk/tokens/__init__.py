@@ -1,16 +1,17 @@
-"""Authorization tokens: CAT for MoQT (draft-ietf-moq-c4m), made, shown and checked.
+"""Authorization tokens: makes, shows and checks CAT for MoQT (draft-ietf-moq-c4m).
 
 ::
 
-    mint:   Claims -> cbor -> minting (COSE, private key) -> bytes -> to_text
+    mint:   Claims -> cbor -> signing (COSE, private key) -> bytes -> to_text
     show:   text -> from_text -> open_envelope -> Envelope -> Claims        (no key)
-    verify: bytes -> authenticate (signature, KeyRing) -> judge (time, audience, scopes)
+    verify: bytes -> authenticate (signature, KeyRing) -> judge (time, audience, issuer)
 
-Clients mint and show, relays verify: both import the names below from this package. ``constants``
-has the numbers of the drafts, ``grants`` the text form of scopes, ``keys`` the key files.
+Clients mint and show tokens, relays verify them. Both import the names below from this package.
+``constants`` has the numbers of the drafts, ``grants`` the text form of scopes, ``keys`` the key
+files.
 
-Signing and checking need the extra ``tokens`` (cwt) and are loaded at their first use. A client
-that presents a token made elsewhere needs neither.
+``keys`` and ``signing`` need the extra ``tokens`` (cwt) and are loaded at their first use. A client
+that presents a token made elsewhere does not need it.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ if TYPE_CHECKING:
         load_private_key,
         save_key,
     )
-    from laps_sdk.tokens.minting import mint
-    from laps_sdk.tokens.verifier import (
+    from laps_sdk.tokens.signing import (
         Expectations,
         Genuine,
         Verified,
         authenticate,
         judge,
+        mint,
         verify,
     )
 
@@ -94,13 +95,13 @@ _HOMES: Final = {
         "load_private_key",
         "save_key",
     ),
-    "laps_sdk.tokens.minting": ("mint",),
-    "laps_sdk.tokens.verifier": (
+    "laps_sdk.tokens.signing": (
         "Expectations",
         "Genuine",
         "Verified",
         "authenticate",
         "judge",
+        "mint",
         "verify",
     ),
 }

@@ -120,4 +120,4 @@ def from_text(text: str) -> bytes:
     try:
         return base64.b64decode(plain + "=" * (-len(plain) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
-        raise TokenMalformedError("a token as text is base64url") from None
+        raise TokenMalformedError("the text of a token must be base64url") from None

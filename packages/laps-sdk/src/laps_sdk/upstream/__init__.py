@@ -1,27 +1,28 @@
-"""The seam between an Edge and what is above it: the network, or a parent relay.
+"""The typed seam between an Edge and what is above it: the network, or a parent relay.
 
-What is above an Edge is one of the Edge's own clients. Subscribes, publishes and fetches cross
-the seam by calls; objects go from one forwarding plane to the other::
+What is above an Edge is one of the Edge's own sessions. Requests and their results cross the seam
+as dataclasses, never as bytes; objects go from one forwarding plane to the other::
 
-    EdgeRelay                   this room                          above it
-    SUBSCRIBE  ------------->   EdgeClient: Wishes   -- wanted -->  NetworkBridge: NetworkRelay
-    SUBSCRIBE_OK  <----------                        <- answered -  StubUplink: a Stub's parents
-    SUBSCRIBE  <-------------   EdgeClient: Pulls    <- pull -----  StubParent, CppPeer: one peer
-    SUBSCRIBE_OK  ---------->                        -- pulled -->
-    PUBLISH, namespaces <----   Namespaces, Publications <- offer, withdraw
-    FETCH  <---------------->   Fetching             <- fetch, serve_fetch ->
-    Plane  -- objects ------>   FeedEgress           -- Feed ---->
-    Plane  <- objects -------   PlaneSink            <- DataSink -
+    EdgeRelay                    this room                           above it
+    SUBSCRIBE  ------------->    Upstream  -- edge_subscribed ---->  NetworkBridge: NetworkRelay
+    SUBSCRIBE_OK  <----------              <- subscribe_answered --  StubUplink: a Stub's parents
+    SUBSCRIBE  <-------------    Upstream  <- subscribe_at_edge ---  StubParent, CppPeer: one peer
+    SUBSCRIBE_OK  ---------->              -- edge_accepted ------>
+    PUBLISH, namespaces <----    Upstream  <- publish, unpublish --
+    FETCH  <---------------->    Fetching  <- fetch, serve_fetch ->
+    Plane  -- objects ------>    FeedEgress -- Feed -------------->
+    Plane  <- objects -------    PlaneSink  <- DataSink -----------
 
-Modules, which may all be imported from outside except those marked as inner:
+Modules, all of which may be imported from outside:
 
-- ``interfaces``: the types of the seam: ``LocalSide``, ``DataSink``, ``Feed``, ``FetchSide``.
-- ``client``: :class:`~laps_sdk.upstream.client.EdgeClient`. Inner: ``parts``, ``virtual``,
-  ``wishes``, ``pulls``, ``offers``, ``elsewhere``.
-- ``network``: :class:`~laps_sdk.upstream.network.NetworkBridge`, which joins an Edge and a network.
-- ``fetching``: ranges of the past, in both directions.
+- ``interfaces``: what the network implements or takes: ``LocalSide``, ``DataSink``, ``Feed``,
+  ``FetchSide``.
+- ``upstream``: :class:`~laps_sdk.upstream.upstream.Upstream`, the session above an Edge, and the
+  ``UpstreamOwner`` that answers it.
+- ``seam``: the two ends of that session, in one process.
+- ``fetching``: FETCHes in both directions.
 - ``egress``, ``sink``: objects out of and into a forwarding plane.
-- ``announcements``, ``directory``: what clients publish, each name once.
+- ``announcements``: what clients publish, each name once.
 - ``bodies``, ``codes``: messages and codes of MoQT inside laps-2 (laps-2, 5.3 and 6.5).
 - ``stub_link``, ``stub_data``, ``direct_feed``: one session between a Stub and its parent, for both
   ends of it (laps-2, 4.5).

@@ -28,7 +28,6 @@ from laps_wire.moqt.keyvalue import KeyValues
 from laps_wire.moqt.messages import (
     Fetch,
     FetchOk,
-    Message,
     RequestError,
     StandaloneFetch,
     Subscribe,
@@ -220,7 +219,9 @@ def bounded_reason(reason: str) -> str:
 # Bodies
 
 
-def _body(message: Message, draft: Draft) -> bytes:
+def _body(message: SubscribeOk | FetchOk | RequestError | Fetch, draft: Draft) -> bytes:
+    if draft is Draft.D16 and message.request_id is None:
+        message = replace(message, request_id=0)  # draft 16 writes one, and no relay reads it
     return encode(message, draft)[_FRAME:]
 
 

@@ -95,8 +95,6 @@ class FeedEgress:
         "_fetches",
         "_outlets",
         "_stop",
-        "lost_datagrams",
-        "lost_streams",
     )
 
     def __init__(
@@ -116,9 +114,6 @@ class FeedEgress:
         self._answers: dict[OutStream, FetchOutlet] = {}
         """Streams of theirs that are under way."""
         self._stop = stop
-        self.lost_streams = 0
-        """Of tracks that are not pulled any more."""
-        self.lost_datagrams = 0
         self._begun: dict[OutStream, FeedStream] = {}
         """Streams under way, by what they are written to."""
 
@@ -153,7 +148,6 @@ class FeedEgress:
             return self._answer(alias, priority, deadline)
         outlet = None if alias is None else self._outlets.get(alias)
         if outlet is None:
-            self.lost_streams += 1
             return None
         out = outlet.feed.open_stream(
             self._clock(),
@@ -169,7 +163,6 @@ class FeedEgress:
         """Open the stream that answers a FETCH; None if nobody waits for it any more."""
         outlet = self._fetches.get(request_id)
         if outlet is None:
-            self.lost_streams += 1
             return None
         out = outlet.feed.open_stream(
             self._clock(), priority=publisher_priority(priority), deadline=deadline
@@ -194,7 +187,6 @@ class FeedEgress:
         alias = alias_at(data, self._draft)
         outlet = None if alias is None else self._outlets.get(alias)
         if outlet is None:
-            self.lost_datagrams += 1
             return False
         now, ttl_ms = self._clock(), outlet.ttl_ms
         if deadline is not None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from laps_sdk.edge.codes import reset_code, shorten
 from laps_sdk.forwarding.interfaces import ForwardingPlane
@@ -31,14 +31,21 @@ from laps_sdk.upstream.bodies import (
 from laps_sdk.upstream.codes import request_error, subscribe_code
 from laps_sdk.upstream.egress import FetchOutlet
 from laps_sdk.upstream.interfaces import Feed, FetchHandle, FetchRefusal
-from laps_sdk.upstream.parts import Office, RequestEvent
+from laps_sdk.upstream.seam import Seam
 from laps_wire.errors import IncompleteError, LapsError, LocalError
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.moqt.data.fetch import decode_fetch_header, encode_fetch_header
 from laps_wire.moqt.data.types import FetchHeader, StreamKind
 from laps_wire.moqt.messages import FetchOk, StandaloneFetch
 from laps_wire.moqt.parameters import Parameters
-from laps_wire.moqt.session import RequestAccepted, RequestCancelled, RequestRejected
+from laps_wire.moqt.session import (
+    PublishEnded,
+    RequestAccepted,
+    RequestCancelled,
+    RequestRejected,
+    UpdateReceived,
+)
+from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName
 from laps_wire.peering.laps2 import DataHeader, SubscribeCode, SubscribeData
 
@@ -47,6 +54,9 @@ __all__ = ["PATIENCE", "FetchNetwork", "Fetching"]
 PATIENCE: Final = 10.0
 """How long an answer may wait for its stream, and a stream for its answer, in seconds."""
 _NO_STREAM: Final = "its stream did not come"
+_RequestEvent: TypeAlias = (
+    RequestAccepted | RequestRejected | PublishEnded | RequestCancelled | UpdateReceived
+)
 
 
 class FetchNetwork(Protocol):
@@ -105,11 +115,13 @@ class Fetching:
     __slots__ = (
         "_asked",
         "_clock",
+        "_draft",
+        "_key_of",
         "_network",
-        "_office",
         "_outlets",
         "_plane",
         "_requests",
+        "_seam",
         "_served",
         "_timers",
         "strays",
@@ -118,14 +130,18 @@ class Fetching:
 
     def __init__(
         self,
-        office: Office,
+        seam: Seam,
+        draft: Draft,
+        key_of: Callable[[FullTrackName], int],
         plane: ForwardingPlane,
         network: FetchNetwork,
         outlets: dict[int, FetchOutlet],
         clock: Callable[[], float],
     ) -> None:
         """``outlets`` is where the session's egress looks for streams of answers."""
-        self._office = office
+        self._seam = seam
+        self._draft = draft
+        self._key_of = key_of
         self._plane = plane
         self._network = network
         self._outlets = outlets
@@ -145,17 +161,20 @@ class Fetching:
         self, now: float, request_id: int, target: StandaloneFetch, parameters: Parameters
     ) -> None:
         """The Edge said FETCH; it has resolved what its client wants."""
-        office = self._office
-        data = fetch_data(target, parameters, office.draft)
+        data = fetch_data(target, parameters, self._draft)
         asked = self._network.fetch(now, target.track, data)
         if isinstance(asked, FetchRefusal):
             code = request_error(asked.code, asked.data)
-            office.session.reject(request_id, code, shorten(asked.reason))
+            self._seam.session.reject(request_id, code, shorten(asked.reason))
             return
-        record = _Asked(asked, request_id, office.key_of(target.track))
+        record = _Asked(asked, request_id, self._key_of(target.track))
         self._asked[asked] = self._requests[request_id] = record
 
-    def event(self, now: float, event: RequestEvent) -> bool:
+    def event(
+        self,
+        now: float,
+        event: _RequestEvent,
+    ) -> bool:
         """Whether this is about a FETCH; if so, it was acted on."""
         asked = self._requests.get(event.request_id)
         if asked is not None:
@@ -179,7 +198,7 @@ class Fetching:
         record = self._asked.get(fetch_id)
         if record is None:
             return
-        ok = read_fetch_ok(data, self._office.draft) if code == SubscribeCode.ACCEPTED else None
+        ok = read_fetch_ok(data, self._draft) if code == SubscribeCode.ACCEPTED else None
         if ok is None:
             error = RequestErrorCode.INTERNAL_ERROR
             if code != SubscribeCode.ACCEPTED:
@@ -188,7 +207,7 @@ class Fetching:
             return
         record.answered = True
         end, end_of_track, properties = ok
-        self._office.session.accept_fetch(
+        self._seam.session.accept_fetch(
             record.request_id, end, end_of_track=end_of_track, track_properties=properties
         )
         if record.over:
@@ -203,15 +222,15 @@ class Fetching:
             return  # the stream that comes says how it ends
         self._forget(record)
         self._network.unfetch(now, record.fetch_id)
-        session, request_id = self._office.session, record.request_id
+        session, request_id = self._seam.session, record.request_id
         if not record.answered:
             session.reject(request_id, code, shorten(reason))
             return
         # FETCH_OK was said: only the end of a stream can say that there is none.
-        stream, number = -request_id - 1, self._office.virtual.number
-        head = encode_fetch_header(FetchHeader(request_id), self._office.draft)
+        stream, number = -request_id - 1, self._seam.number
+        head = encode_fetch_header(FetchHeader(request_id), self._draft)
         self._plane.stream_opened(now, number, stream, StreamKind.FETCH, head, False)
-        code_of_reset = reset_code(self._office.draft, "INTERNAL_ERROR")
+        code_of_reset = reset_code(self._draft, "INTERNAL_ERROR")
         self._plane.stream_reset(now, number, stream, code_of_reset)
         session.fetch_ended(request_id)
 
@@ -230,7 +249,7 @@ class Fetching:
             record is None
             or record.key != header.track
             or record.stream is not None
-            or header.payload_format != self._office.draft.value
+            or header.payload_format != self._draft.value
         ):
             self.strays += 1
             return False
@@ -245,7 +264,7 @@ class Fetching:
         self._data(now, self.streams[stream], stream, data, fin)
 
     def _data(self, now: float, record: _Asked, stream: int, data: bytes, fin: bool) -> None:
-        number, draft = self._office.virtual.number, self._office.draft
+        number, draft = self._seam.number, self._draft
         if record.held is None:
             self._plane.stream_data(now, number, stream, data, fin)
         else:
@@ -269,9 +288,9 @@ class Fetching:
     def stream_reset(self, now: float, stream: int, code: int) -> None:
         """One of them was abandoned."""
         record = self.streams[stream]
-        number = self._office.virtual.number
+        number = self._seam.number
         if record.held is not None:
-            head = encode_fetch_header(FetchHeader(record.request_id), self._office.draft)
+            head = encode_fetch_header(FetchHeader(record.request_id), self._draft)
             self._plane.stream_opened(now, number, stream, StreamKind.FETCH, head, False)
         self._plane.stream_reset(now, number, stream, code)
         self._ended(now, record, stream)
@@ -281,7 +300,7 @@ class Fetching:
         record.over = True
         if self._asked.get(record.fetch_id) is not record:
             return  # it was cancelled
-        self._office.session.fetch_ended(record.request_id)
+        self._seam.session.fetch_ended(record.request_id)
         if record.answered:
             self._forget(record)
             self._network.fetch_over(now, record.fetch_id)
@@ -294,7 +313,7 @@ class Fetching:
         self, now: float, handle: FetchHandle, name: FullTrackName, data: SubscribeData, feed: Feed
     ) -> None:
         """Another relay asks: ask the Edge."""
-        asked, session = read_fetch(data), self._office.session
+        asked, session = read_fetch(data), self._seam.session
         code, reason = SubscribeCode.HASH_COLLISION, "a FETCH that cannot be read"
         if asked is not None and asked.target.track == name:
             try:
@@ -307,8 +326,13 @@ class Fetching:
                 return
         self._network.fetch_refused(now, handle, code, reason, SubscribeData())
 
-    def _edge_said(self, now: float, served: _Served, event: RequestEvent) -> None:
-        handle, draft = served.handle, self._office.draft
+    def _edge_said(
+        self,
+        now: float,
+        served: _Served,
+        event: _RequestEvent,
+    ) -> None:
+        handle, draft = served.handle, self._draft
         match event:
             case RequestAccepted(message=FetchOk() as ok):
                 served.answered = True
@@ -336,7 +360,7 @@ class Fetching:
         if begun:
             return
         served.over = True
-        self._office.session.fetch_ended(served.request_id)
+        self._seam.session.fetch_ended(served.request_id)
         if served.answered:
             self._done(self._clock(), served)
 
@@ -353,8 +377,8 @@ class Fetching:
         served = self._served.get(handle)
         if served is not None:
             self._remove(served)
-            if self._office.session.request_state(served.request_id) is not None:
-                self._office.session.cancel(served.request_id)
+            if self._seam.session.request_state(served.request_id) is not None:
+                self._seam.session.cancel(served.request_id)
 
     # Time
 

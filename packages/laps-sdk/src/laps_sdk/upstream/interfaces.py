@@ -100,17 +100,17 @@ class Feed(Protocol):
 class LocalSide(Protocol):
     """This relay's own clients, as the network sees them: a bridge to the Edge, or a simulation.
 
-    The other direction are the methods ``announce``, ``withdraw``, ``want``, ``unwant``,
-    ``pulled``, ``pull_refused`` and ``pull_ended`` of ``NetworkRelay``.
+    The other direction are the methods ``announce``, ``withdraw``, ``subscribe``, ``unsubscribe``,
+    ``publisher_accepted``, ``publisher_refused`` and ``publisher_ended`` of ``NetworkRelay``.
     """
 
-    def pull(
+    def serve_track(
         self, now: float, key: int, name: FullTrackName, data: SubscribeData, feed: Feed
     ) -> None:
-        """o-relay: somebody in the network wants a track that was announced here.
+        """o-relay: another relay subscribes to a track that was announced here.
 
-        Answer with ``pulled`` or ``pull_refused``, at once or later; ``pull_ended`` when its
-        publisher ends it. Objects go into the feed.
+        Answer with ``publisher_accepted`` or ``publisher_refused``, at once or later, and with
+        ``publisher_ended`` when the publisher ends the track. Put its objects into the feed.
         """
 
     def renew(self, now: float, key: int, before: float) -> None:
@@ -121,7 +121,7 @@ class LocalSide(Protocol):
         """
 
     def release(self, now: float, key: int) -> None:
-        """Nobody in the network wants it any more; its feed is closed."""
+        """o-relay: no other relay subscribes to a track any more; its feed is closed."""
 
     def answered(
         self,
@@ -133,13 +133,13 @@ class LocalSide(Protocol):
         reason: str,
         data: SubscribeData,
     ) -> None:
-        """What became of a want of ours; ``data`` is the publisher's own answer, if any."""
+        """s-relay: the outcome of a subscription; ``data`` is the publisher's answer, if any."""
 
-    def discovered(self, now: float, entry: AnnounceInfo) -> None:
-        """Somebody else announced a name that we may know (``entry.plaintext`` is there)."""
+    def announce_added(self, now: float, entry: AnnounceInfo) -> None:
+        """Another relay announced a name; ``entry.plaintext`` has it."""
 
-    def vanished(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
-        """Nobody else announces that name any more."""
+    def announce_removed(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
+        """No other relay announces a name any more."""
 
 
 class FetchSide(Protocol):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, KeysView
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from laps_sdk.peering.sending import ResponseReplay, send_split
+from laps_sdk.peering.links import ForeignPeerWire, ResponseReplay, send_split
 from laps_sdk.upstream.bodies import bounded, bounded_reason, read_subscribe
 from laps_wire.errors import ProtocolViolation, StateError
 from laps_wire.hashing import KeyedHasher
@@ -57,7 +57,7 @@ from laps_wire.peering.session import (
     SyncRequested,
 )
 
-__all__ = ["STUB", "LinkOwner", "PeerWire", "StubLimits", "StubLink"]
+__all__ = ["STUB", "LinkOwner", "StubLimits", "StubLink"]
 
 STUB = NodeId(0)
 """The node ID of every Stub."""
@@ -73,16 +73,6 @@ class StubLimits(NamedTuple):
 
     max_announces: int = 1_048_576
     max_subscribes: int = 16_777_216
-
-
-class PeerWire(Protocol):
-    """A peering session, for commands; ``laps_wire.peering.session.PeeringSession`` is one."""
-
-    def send(self, now: float, message: Any) -> None:
-        """Send information."""
-
-    def close(self, now: float, code: int = 0, reason: str = "") -> None:
-        """End the session."""
 
 
 class LinkOwner(Protocol):
@@ -124,14 +114,13 @@ class StubLink:
         "_subscribes",
         "_to_stub",
         "_wire",
-        "refused_names",
         "takers",
     )
 
     def __init__(
         self,
         owner: LinkOwner,
-        wire: PeerWire,
+        wire: ForeignPeerWire,
         hasher: KeyedHasher,
         *,
         source: NodeId,
@@ -158,8 +147,6 @@ class StubLink:
         self._stale: dict[Bases, dict[Any, None]] = {}
         """What the peer has not said again, in a synchronisation."""
         self._recent = ResponseReplay(RECENT)
-        self.refused_names = 0
-        """Announces without a name, or with one that does not fit its hash."""
 
     def _stamp(self) -> Stamp:
         self._sequence += 1
@@ -332,8 +319,7 @@ class StubLink:
         self._check_source(info.source)
         name, identity = info.plaintext, (info.kind, info.full_name_hash)
         if name is None or self._key_of(name) != info.full_name_hash:
-            self.refused_names += 1
-            return
+            return  # no name, or one that does not fit its hash
         self._stale.get(Bases.ANNOUNCES, {}).pop(identity, None)
         if identity not in self._heard:
             _check("announces", len(self._heard), self._limits.max_announces)

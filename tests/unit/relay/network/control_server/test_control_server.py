@@ -31,7 +31,8 @@ from laps_wire.peering.laps2 import (
     SubscribeResponse,
     SubscribeWithdrawal,
 )
-from testkit.interest_rig import announce_info, key_of, namespace, subscribe_info, track
+from laps_wire.peering.laps2.information import NO_DATA
+from testkit.subscription_rig import announce_info, key_of, namespace, subscribe_info, track
 
 SETTINGS = NetworkSettings()
 NAMESPACE, TRACK = AnnounceKind.NAMESPACE, AnnounceKind.TRACK
@@ -156,7 +157,7 @@ def test_a_subscribe_goes_to_the_edges_whose_announces_match() -> None:
     assert sorted(announcers) == [1, 2]
     server.subscribe(3, wanted(3, track("a/b/m"), 8))
     assert server.told(1, 2, 3) == {1: ([8], [])}
-    assert len(server.control) == 2
+    assert server.control.sizes().subscribes == 2
 
 
 def test_nothing_matches_is_answered_at_once_and_a_later_announce_finds_it() -> None:
@@ -201,8 +202,8 @@ def test_what_an_announce_no_longer_covers_is_taken_back() -> None:
     )
     server.settle()
     assert server.told(1, 2, 3) == {1: ([], [7])}
-    assert len(server.control._index) == 0
-    assert server.control._announced == {}
+    assert server.control.sizes().announces == 0
+    assert server.control.announcers(subscribe_info(7, track("a/n"), NO_DATA)) == []
 
 
 def test_an_end_goes_where_the_beginning_went() -> None:
@@ -214,7 +215,7 @@ def test_an_end_goes_where_the_beginning_went() -> None:
     server.subscribes.heard_withdrawal(0.0, 3, end)
     server.settle()
     assert server.told(1, 2, 3) == {1: ([], [8])}
-    assert len(server.control) == 0
+    assert server.control.sizes().subscribes == 0
 
 
 def test_edges_hear_of_namespaces_and_not_of_tracks() -> None:
@@ -420,7 +421,7 @@ class World:
             }
             assert heard == expected
         if self.servers:
-            total = sum(len(server.control) for server in self.servers.values())
+            total = sum(server.control.sizes().subscribes for server in self.servers.values())
             assert total == min(2, len(self.servers)) * len(self.wanted)
 
 
@@ -562,7 +563,7 @@ def test_an_edge_that_drains_comes_again_and_goes() -> None:
     server.says(2, LoadClass.DRAINING)
     server.subscribe(4, wanted(4, track("a/n"), 46))
     assert server.told(1, 3, 4) == {1: ([46], [12])}
-    assert server.control._leavers == {}
+    assert server.control.sizes().draining == 0
 
 
 def test_near_ones_that_take_clients_come_first_and_not_all_of_the_world() -> None:

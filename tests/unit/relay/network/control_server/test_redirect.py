@@ -8,8 +8,8 @@ from laps_relay.network.control_server.redirect import (
     CLIENT_LABEL,
     NEAR_US,
     STEP_US,
+    ClientTrack,
     Place,
-    Wanted,
     choose,
     client_address,
     holders,
@@ -118,7 +118,7 @@ def announce(source: int, elements: tuple[int, ...], name: int | None) -> Announ
 
 
 def test_who_receives_or_publishes_a_track_has_it() -> None:
-    wanted = [Wanted(1, Subscribe((7, 8), 1)), Wanted(2, Subscribe((7,), 2))]
+    wanted = [ClientTrack(1, Subscribe((7, 8), 1)), ClientTrack(2, Subscribe((7,), 2))]
     subscribes = [subscribe(10, 1), subscribe(11, 1), subscribe(12, 3)]
     announces = [announce(20, (7,), None), announce(21, (7, 8), 1), announce(22, (9,), None)]
     assert holders(wanted, subscribes, announces) == {

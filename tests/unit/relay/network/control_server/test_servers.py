@@ -9,9 +9,9 @@ from laps_sdk.upstream.interfaces import Answer
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType, SubscribeCode
+from testkit.paths import Directory
+from testkit.paths import describe as relay
 from testkit.relay_net import OTHER, TRACK, RelayNet
-from testkit.ways import Directory
-from testkit.ways import describe as relay
 
 CONTROL, VIA = RelayType.CONTROL, RelayType.VIA
 ACCEPTED = (Answer.ACCEPTED, SubscribeCode.ACCEPTED)
@@ -39,7 +39,7 @@ def talk(net: RelayNet, publisher: int, *subscribers: int, name: FullTrackName =
     net.publish(publisher, name)
     net.run(3)
     for number in subscribers:
-        net.want(number, name)
+        net.subscribe(number, name)
     net.run(3)
     for number in subscribers:
         assert net.answers(number)[-1] == ACCEPTED
@@ -64,7 +64,7 @@ def test_an_edge_learns_of_the_other_servers_and_connects_with_all() -> None:
     assert all(not row.sends for row in net.relays[2].tables.peers() if (row.node or 0) > 10)
     for name in NAMES:
         net.publish(2, name)
-        net.want(1, name)
+        net.subscribe(1, name)
     net.run(3)
     for name in NAMES:
         net.send(2, b"object", name)
@@ -111,7 +111,7 @@ def test_an_edge_without_a_server_hears_and_is_heard_through_its_peer() -> None:
     talk(net, 3, 1, 2, name=OTHER)
     # Who publishes nowhere is not found, and that is said.
     nothing = FullTrackName.parse("example-room--nothing")
-    net.want(2, nothing)
+    net.subscribe(2, nothing)
     net.run(3)
     assert net.answers(2) == [(Answer.REFUSED, SubscribeCode.NO_PUBLISHER)]
 
@@ -147,7 +147,7 @@ def test_what_was_flooded_is_taken_back_once_it_has_a_server() -> None:
     net = lonely()
     net.publish(2)
     net.publish(1, OTHER)
-    net.want(3)
+    net.subscribe(3)
     net.run(3)
     assert len(net.relays[1].tables.announce_rows()) == 2
     net.contacts["relay-9:33434"] = 9
@@ -164,7 +164,7 @@ def test_what_was_flooded_is_taken_back_once_it_has_a_server() -> None:
 def test_who_is_no_peer_has_time_for_its_sessions() -> None:
     server = relay(9, CONTROL, contacts=("c:1",))
     nodes = Directory(server, relay(2), relay(3, reachable={9: 1}))
-    nodes.way(2, 5)
+    nodes.path(2, 5)
     servers = Servers(nodes, 3.0)
     ours = frozenset({NodeId(9)})
     servers.changed(0.0, map(NodeId, (2, 3, 9)), frozenset())

@@ -11,7 +11,7 @@ from laps_sdk.upstream.bodies import body_for
 from laps_wire.hashing import KeyedHasher
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import AnnounceInfo, SubscribeInfo
-from testkit.interest_rig import announce_info, namespace, subscribe_info, track
+from testkit.subscription_rig import announce_info, namespace, subscribe_info, track
 
 US = NodeId(100)
 KEYS = [KeyedHasher(bytes(16)).name(b"%d" % number) for number in range(2000)]

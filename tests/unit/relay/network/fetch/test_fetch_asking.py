@@ -39,7 +39,7 @@ class Narrow(OpenPolicy):
     def export_subscribe(self, entry: SubscribeInfo, peer: NodeSelf) -> Refusal | None:
         return Refusal("rule", "not to that peer") if int(peer.node_id) in self.peers else None
 
-    def want(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
+    def local_subscribe(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
         return None if self.wants else Refusal("rule", "not here")
 
 

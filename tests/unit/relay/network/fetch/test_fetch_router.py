@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from laps_relay.network.fetch.fetch_router import FETCH_FEEDS, FetchRouter
 from laps_relay.network.relay import NetworkRelay
-from laps_relay.network.subscriptions.interests import TrackHashes
+from laps_relay.network.subscriptions.subscriptions import TrackHashes
 from laps_relay.policy import OPEN_POLICY
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Feature, RelayType
@@ -16,7 +16,7 @@ HASHES = TrackHashes(HASHER.elements(FIELDS), HASHER.name(TRACK.name), key_of(TR
 
 
 def router(relay: NetworkRelay) -> FetchRouter:
-    found = relay.fetches._router
+    found = relay.fetches.router
     assert isinstance(found, FetchRouter)
     return found
 
@@ -38,12 +38,12 @@ def diamond() -> RelayNet:
 def test_ways_are_the_sessions_that_lead_there_the_best_first() -> None:
     net = diamond()
     ways = router(net.relays[9])
-    assert ways.ways(NodeId(1)) == [net.session(9, 5), net.session(9, 6)]
-    assert ways.ways(NodeId(66)) == []
+    assert ways.sessions_to(NodeId(1)) == [net.session(9, 5), net.session(9, 6)]
+    assert ways.sessions_to(NodeId(66)) == []
     # A peer that does not know fetches is no way.
     link = net.relays[9].links.by_session[net.session(9, 5)]
     link.features -= {Feature.FETCHES}
-    assert ways.ways(NodeId(1)) == [net.session(9, 6)]
+    assert ways.sessions_to(NodeId(1)) == [net.session(9, 6)]
 
 
 def test_nodes_peers_and_policy() -> None:
@@ -70,7 +70,7 @@ def test_holders_are_those_who_serve_or_announced_it_the_nearest_first() -> None
     assert ways.holders(HASHES) == [NodeId(1)]
     net.publish(2)
     net.publish(9)
-    net.want(9)
+    net.subscribe(9)
     net.run(2.0)
     assert ways.holders(HASHES) == [NodeId(2), NodeId(1)]
     net.crash(1)

@@ -157,7 +157,9 @@ def test_a_peer_has_a_budget_and_others_do_not_notice() -> None:
     fetches.received(1.0, 20, request_of(2, 3))
     fetches.received(1.0, 20, FetchResponse(THREE, 7, TWO, 0, 0))
     fetches.received(1.0, 20, FetchCancel(TWO, THREE, 7, 0))
+    # All three are over the budget: the request is refused, the others are not passed on.
     assert refusals(rig) == [(20, SubscribeCode.LIMIT)]
+    assert rig.told() == []
     fetches.received(1.0, 30, request_of(3, 2))
     assert [session for session, _ in rig.take()] == [20]
     for number in range(int(RATE) + 1):

@@ -6,14 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from laps_relay.network.flood.advertising import Advertiser
 from laps_relay.network.flood.floods import FloodTable
 from laps_sdk.forwarding.interfaces import PeerEgress
 from laps_sdk.peering.links import Link
-from laps_sdk.peering.sending import send_split
 from laps_wire.errors import EncodeError
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
@@ -36,23 +32,6 @@ from laps_wire.peering.laps2 import (
 )
 
 NODE = NodeInfo(NodeSelf(NodeId(7), RelayType.VIA, Stamp(1, 1)))
-
-
-@given(st.lists(st.integers(0, 9), max_size=40), st.integers(1, 8), st.integers(3, 30))
-def test_entries_come_once_and_in_order_in_messages_that_fit(
-    entries: list[int], most: int, room: int
-) -> None:
-    sent: list[tuple[int, ...]] = []
-
-    def send(part: tuple[int, ...]) -> None:
-        if sum(part) > room:
-            raise EncodeError("too long")
-        sent.append(part)
-
-    lost = send_split(send, lambda part: part, entries, most)
-    assert [entry for part in sent for entry in part] == [each for each in entries if each <= room]
-    assert lost == sum(each > room for each in entries)
-    assert all(len(part) <= most for part in sent)
 
 
 class Table:
@@ -175,18 +154,6 @@ def test_an_entry_that_fits_no_message_is_left_out_and_the_others_are_sent() -> 
         NodeAdvertise((NODE,)),
         SubscribeAdvertise((entry,)),  # type: ignore[arg-type] # only passed on
     ]
-
-
-def test_what_is_too_long_together_is_sent_in_halves() -> None:
-    sent: list[tuple[int, ...]] = []
-
-    def send(part: tuple[int, ...]) -> None:
-        if sum(part) > 2:
-            raise EncodeError("too long")
-        sent.append(part)
-
-    assert send_split(send, lambda part: part, [1, 1, 1, 1, 3, 1], 4) == 1
-    assert sent == [(1, 1), (1, 1), (1,)]
 
 
 def test_withdrawals_alone() -> None:

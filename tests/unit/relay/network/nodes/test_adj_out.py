@@ -44,7 +44,7 @@ class Net:
         peer = self.table.peers[NodeId(number)] = PeerRecord(NodeId(number), node_info(number))
         peer.carries = carries
         peer.item = NodePathItem(WE, 10_000)
-        self.table.put(peer, peer.told)
+        self.table.put(peer, peer.latest)
         self.exports.open(peer)
         return peer
 

@@ -404,18 +404,18 @@ def test_what_is_not_told_again_is_forgotten() -> None:
 def test_a_peer_may_not_have_heard_yet_what_it_is_told_no_more() -> None:
     nib = with_peers(P, Q)
     told(nib, P)
-    assert nib.may_believe(0.0, P, Q)
-    assert not nib.may_believe(0.0, P, X)
+    assert nib.may_target(0.0, P, Q)
+    assert not nib.may_target(0.0, P, X)
     nib.remove_peer(0.0, Q)
-    assert nib.may_believe(0.0, P, Q)
+    assert nib.may_target(0.0, P, Q)
     assert told(nib, P) == ({}, [Q])
     assert not nib.advertised_to(P, Q)
-    assert nib.may_believe(SETTINGS.convergence - 1, P, Q)
-    assert not nib.may_believe(SETTINGS.convergence, P, Q)
+    assert nib.may_target(SETTINGS.convergence - 1, P, Q)
+    assert not nib.may_target(SETTINGS.convergence, P, Q)
     # Nor what it was told in a session that is over.
     nib.remove_peer(40.0, P)
-    assert nib.may_believe(40.0, P, WE)
-    assert not nib.may_believe(40.0, X, WE)
+    assert nib.may_target(40.0, P, WE)
+    assert not nib.may_target(40.0, X, WE)
 
 
 def test_everything_can_be_told_again_and_holds_meanwhile() -> None:

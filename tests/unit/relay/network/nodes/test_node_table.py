@@ -21,7 +21,7 @@ def table_of(*peers: int, carries: bool = True) -> NodeTable:
         node = NodeId(number)
         peer = table.peers[node] = PeerRecord(node, node_info(number))
         peer.carries = carries
-        table.put(peer, peer.told)
+        table.put(peer, peer.latest)
     return table
 
 
@@ -41,7 +41,7 @@ def test_a_better_way_takes_the_place_at_once() -> None:
     assert best_peer(table) == 2
     assert set(table.touched) == {1, 2, 9}
     assert set(table.routes) == {1, 2, 9}
-    assert table.news == {NodeId(1): None, NodeId(2): None, X: None}
+    assert table.changed_selves == {NodeId(1): None, NodeId(2): None, X: None}
 
 
 def test_a_best_way_that_became_worse_is_looked_for_again() -> None:
@@ -103,13 +103,13 @@ def test_everybody_shares_one_self_part() -> None:
     table.put(two, node_info(9, (2, 1)))
     assert one.entries[X].node is two.entries[X].node
     table.put(two, node_info(9, (2, 1), sequence=2, region="new"))
-    assert table.records[X].told.node.region == "new"
+    assert table.records[X].latest.node.region == "new"
     before = one.entries[X].node
     table.put(one, node_info(9, (1, 2)))
     assert one.entries[X].node is before
     table.put(two, node_info(9, (2, 1), sequence=1))
     table.refresh()
-    assert table.records[X].told.node is before
+    assert table.records[X].latest.node is before
 
 
 def test_a_lie_with_the_stamp_of_the_truth_goes_with_the_liar() -> None:
@@ -117,10 +117,10 @@ def test_a_lie_with_the_stamp_of_the_truth_goes_with_the_liar() -> None:
     one, two = table.peers[NodeId(1)], table.peers[NodeId(2)]
     table.put(one, node_info(9, (1, 1), region="a lie"))
     table.put(two, node_info(9, (2, 1), region="the truth"))
-    assert table.records[X].told.node.region == "a lie"
+    assert table.records[X].latest.node.region == "a lie"
     table.drop(one, X)
     table.refresh()
-    assert table.records[X].told.node.region == "the truth"
+    assert table.records[X].latest.node.region == "the truth"
     table.put(one, node_info(9, (1, 1), region="the truth", signature=key_of("a")))
     assert one.entries[X].node is not two.entries[X].node
 
@@ -133,15 +133,15 @@ def test_an_epoch_goes_with_the_last_who_says_it() -> None:
     table.put(two, node_info(9, (2, 1), epoch=2))
     table.invalidate([X])
     assert best_peer(table) == 2
-    assert table.records[X].told.node.stamp.epoch == 3
+    assert table.records[X].latest.node.stamp.epoch == 3
     table.put(one, node_info(9, (1, 1), epoch=1))
     table.refresh()
-    assert table.records[X].told.node.stamp.epoch == 2
+    assert table.records[X].latest.node.stamp.epoch == 2
     table.put(one, node_info(9, (1, 1), epoch=4))
-    assert table.records[X].told.node.stamp.epoch == 4
+    assert table.records[X].latest.node.stamp.epoch == 4
     table.drop(one, X)
     table.refresh()
-    assert table.records[X].told.node.stamp.epoch == 2
+    assert table.records[X].latest.node.stamp.epoch == 2
 
 
 def test_loaded_relays_weigh_on_ways_through_them() -> None:
@@ -187,7 +187,7 @@ def test_what_policy_bars_is_known_and_no_way() -> None:
     assert X in table.records
     table.put(two, node_info(9, (5, 1), (2, 1)))
     assert best_peer(table) == 2
-    assert table.records[X].told.node.stamp.sequence == 2
+    assert table.records[X].latest.node.stamp.sequence == 2
     assert [way.peer for way in table.candidates(X)] == [2]
     table.set_filtered(one, X, False)
     table.set_filtered(one, X, False)
@@ -246,7 +246,7 @@ def test_looking_at_once_and_looking_again_come_to_the_same(
     assert best_peer(table) == (int(ways[0].peer) if ways else None)
     told = [peer.entries[X].node.stamp for peer in table.peers.values() if X in peer.entries]
     if told:
-        assert table.records[X].told.node.stamp == max(told)
+        assert table.records[X].latest.node.stamp == max(told)
     else:
         assert X not in table.records
 
@@ -258,8 +258,8 @@ def test_every_way_that_changes_is_noted_once_and_cheaply() -> None:
 
     def noted() -> set[int]:
         table.refresh()
-        found = {int(node) for node in table.ways}
-        table.ways.clear()
+        found = {int(node) for node in table.paths}
+        table.paths.clear()
         table.routes.clear()
         return found
 

@@ -35,10 +35,6 @@ def test_it_says_who_it_is() -> None:
     assert OwnNode(Identity(node_id=NodeId(5), epoch=1), RelayType.VIA).info.node.location is None
 
 
-def test_a_stub_has_no_node_id() -> None:
-    assert OwnNode(IDENTITY, RelayType.STUB).node_id == NodeId(0)
-
-
 def test_all_that_it_originates_has_stamps_of_one_series() -> None:
     own = OwnNode(IDENTITY, RelayType.EDGE)
     assert [own.stamp(), own.stamp()] == [Stamp(7, 2), Stamp(7, 3)]

@@ -7,7 +7,7 @@ from laps_relay.policy.rules import Fence, Link, Rules
 from laps_sdk.peering.events import Refusal
 from laps_wire.hashing import KeyedHasher
 from laps_wire.nodeid import NodeId
-from testkit.ways import Directory, describe
+from testkit.paths import Directory, describe
 
 HASHER = KeyedHasher(bytes(16))
 ME, A, B, T = (NodeId(number) for number in (1, 2, 3, 9))
@@ -24,57 +24,57 @@ def test_a_link_is_good_unless_said_otherwise() -> None:
 
 def test_policy_sees_ourselves_the_transit_and_the_target() -> None:
     nodes = Directory(describe(ME, region="us"), describe(T, region="eu"))
-    nodes.way(T, A, B)
-    (way,) = nodes.candidates(T)
-    ways = PathFinder(ME, nodes, OPEN_POLICY)
-    relays = ways.relays(way)
+    nodes.path(T, A, B)
+    (path,) = nodes.candidates(T)
+    paths = PathFinder(ME, nodes, OPEN_POLICY)
+    relays = paths.relays(path)
     assert [relay.node_id for relay in relays] == [ME, A, B, T]
     assert [relay.region for relay in relays] == ["us", "", "", "eu"]
-    assert ways.self_of(B).node_id == B
+    assert paths.self_of(B).node_id == B
 
 
 def test_without_a_policy_the_best_way_is_the_best() -> None:
     nodes = Directory()
-    nodes.way(T, A)
-    nodes.way(T, B, rtt=1)
-    ways = PathFinder(ME, nodes, OPEN_POLICY)
-    best = ways.best(T, "gold")
+    nodes.path(T, A)
+    nodes.path(T, B, rtt=1)
+    paths = PathFinder(ME, nodes, OPEN_POLICY)
+    best = paths.best(T, "gold")
     assert best is not None
     assert best.peer == B
-    assert [way.peer for way in ways.allowed(T, "")] == [B, A]
-    assert ways.refusal("", best) is None
-    assert ways.refusal_of("", B, T) is None
+    assert [path.peer for path in paths.allowed(T, "")] == [B, A]
+    assert paths.refusal("", best) is None
+    assert paths.refusal_of("", B, T) is None
 
 
 def test_what_policy_forbids_is_not_taken() -> None:
     nodes = Directory()
-    nodes.way(T, A)
-    nodes.way(T, B, rtt=1)
-    ways = PathFinder(ME, nodes, no_transit(B))
-    best = ways.best(T, "")
+    nodes.path(T, A)
+    nodes.path(T, B, rtt=1)
+    paths = PathFinder(ME, nodes, no_transit(B))
+    best = paths.best(T, "")
     assert best is not None
     assert best.peer == A
-    assert [way.peer for way in ways.allowed(T, "")] == [A]
-    assert ways.refusal_of("", B, T) == Refusal("transit", f"node {B} is denied ({B})")
-    assert ways.refusal_of("", A, T) is None
+    assert [path.peer for path in paths.allowed(T, "")] == [A]
+    assert paths.refusal_of("", B, T) == Refusal("transit", f"node {B} is denied ({B})")
+    assert paths.refusal_of("", A, T) is None
     nodes.cut(T, A)
-    assert ways.best(T, "") is None
-    assert ways.why_none(T, "") == Refusal("transit", f"node {B} is denied ({B})")
-    ways.policy = OPEN_POLICY
-    assert ways.best(T, "") is not None
+    assert paths.best(T, "") is None
+    assert paths.why_none(T, "") == Refusal("transit", f"node {B} is denied ({B})")
+    paths.policy = OPEN_POLICY
+    assert paths.best(T, "") is not None
 
 
 def test_the_way_through_one_peer() -> None:
     nodes = Directory()
-    nodes.way(T, A, NodeId(7))
-    nodes.way(T, B, rtt=1)
-    ways = PathFinder(ME, nodes, no_transit(B))
-    way = ways.through(T, "", A)
-    assert way is not None
-    assert way.peer == A
-    assert ways.through(T, "", B) is None  # forbidden
-    assert ways.through(T, "", A, NodeId(7)) is None  # it leads back
-    assert ways.through(T, "", NodeId(5)) is None
+    nodes.path(T, A, NodeId(7))
+    nodes.path(T, B, rtt=1)
+    paths = PathFinder(ME, nodes, no_transit(B))
+    path = paths.through(T, "", A)
+    assert path is not None
+    assert path.peer == A
+    assert paths.through(T, "", B) is None  # forbidden
+    assert paths.through(T, "", A, NodeId(7)) is None  # it leads back
+    assert paths.through(T, "", NodeId(5)) is None
 
 
 def test_our_own_link_counts() -> None:
@@ -85,30 +85,30 @@ def test_our_own_link_counts() -> None:
     )
     rules = Rules(links=(link,), transit=Fence(deny_countries=frozenset({"CA"})))
     nodes = Directory()
-    nodes.way(T)
-    ways = PathFinder(ME, nodes, RulePolicy(rules, HASHER, local=ME))
-    assert ways.best(T, "") is None
-    nodes.way(T, A)
-    assert ways.best(T, "") is not None
+    nodes.path(T)
+    paths = PathFinder(ME, nodes, RulePolicy(rules, HASHER, local=ME))
+    assert paths.best(T, "") is None
+    nodes.path(T, A)
+    assert paths.best(T, "") is not None
 
 
 def test_nothing_goes_back_to_where_it_came_from() -> None:
     nodes = Directory()
-    nodes.way(T, A)
-    nodes.way(T, B, A)
-    ways = PathFinder(ME, nodes, OPEN_POLICY)
-    assert ways.best(T, "", A) is None
-    assert ways.why_none(T, "", A) == Refusal("", f"the only way to {T} leads back to {A}")
-    found = ways.best(T, "", B)
+    nodes.path(T, A)
+    nodes.path(T, B, A)
+    paths = PathFinder(ME, nodes, OPEN_POLICY)
+    assert paths.best(T, "", A) is None
+    assert paths.why_none(T, "", A) == Refusal("", f"the only way to {T} leads back to {A}")
+    found = paths.best(T, "", B)
     assert found is not None
     assert found.peer == A
-    assert ways.best(T, "", T) is None
+    assert paths.best(T, "", T) is None
 
 
 def test_what_does_not_forward_is_no_way() -> None:
     nodes = Directory()
-    nodes.way(T, A, forwards=False)
-    ways = PathFinder(ME, nodes, OPEN_POLICY)
-    assert ways.best(T, "") is None
-    assert ways.allowed(T, "") == []
-    assert ways.why_none(T, "") == Refusal("", f"no way to {T}")
+    nodes.path(T, A, forwards=False)
+    paths = PathFinder(ME, nodes, OPEN_POLICY)
+    assert paths.best(T, "") is None
+    assert paths.allowed(T, "") == []
+    assert paths.why_none(T, "") == Refusal("", f"no way to {T}")

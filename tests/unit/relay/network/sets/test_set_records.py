@@ -51,14 +51,14 @@ def test_forgetting_a_target() -> None:
     record = transit()
     record.displaced.add(A)
     record.unserved[A] = Unserved(SnsRefusal.POLICY, "no", 1.0)
-    record.told.add(A)
+    record.refused_targets.add(A)
     record.blocks[A] = {PEER: Block(1, 1, 5.0, True)}
     record.took(A, PEER, 1)
     record.relays[A] = (PEER, A)
     record.waits[A] = 3.0
     record.forget(A)
     record.forget(B)
-    left = (record.displaced, record.unserved, record.told, record.blocks)
+    left = (record.displaced, record.unserved, record.refused_targets, record.blocks)
     assert not any((*left, record.relays, record.taken, record.waits))
 
 
@@ -79,7 +79,7 @@ def test_what_is_due_next() -> None:
     assert record.next_due() == 5.0
     record.unserved[B] = Unserved(SnsRefusal.POLICY, "no", 4.0)
     assert record.next_due() == 4.0
-    record.told.add(B)
+    record.refused_targets.add(B)
     assert record.next_due() == 5.0
     record.waits[A] = 4.25
     assert record.next_due() == 4.25
@@ -90,7 +90,7 @@ def test_what_is_due_next() -> None:
 
 def test_the_row() -> None:
     record = feed()
-    record.wanted = frozenset({A, B, C})
+    record.targets = frozenset({A, B, C})
     for number, (session, sns_id, retired) in enumerate(
         [(5, 1, False), (3, 2, False), (3, 1, True)]
     ):

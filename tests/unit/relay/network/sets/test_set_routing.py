@@ -43,7 +43,7 @@ def test_telemetry_hears_of_every_change_of_a_set_and_of_its_track() -> None:
     net.join(5, 2)
     net.publish(1)
     net.run()
-    net.want(4)
+    net.subscribe(4)
     net.run()
     session = net.session(1, 2)
     made = SetChanged(
@@ -56,16 +56,16 @@ def test_telemetry_hears_of_every_change_of_a_set_and_of_its_track() -> None:
         key=key_of(TRACK),
     )
     assert net.told(1, SetChanged) == [made]
-    net.want(5)
+    net.subscribe(5)
     net.run()
     (grown,) = net.told(1, SetChanged)
     assert (grown.added, grown.removed, grown.members) == ((NodeId(5),), (), 2)
     assert grown.key == key_of(TRACK)
-    net.unwant(4)
+    net.unsubscribe(4)
     net.run(6)
     (shrunk,) = net.told(1, SetChanged)
     assert (shrunk.added, shrunk.removed, shrunk.members) == ((), (D,), 1)
-    net.unwant(5)
+    net.unsubscribe(5)
     net.run(8)
     (gone,) = net.told(1, SetGone)
     assert (gone.removed, gone.key, gone.incoming) == ((NodeId(5),), key_of(TRACK), False)
@@ -167,14 +167,14 @@ def test_who_gets_nothing_is_told_why_and_when() -> None:
         net.publish(number, TRACK if number == 1 else OTHER)
     net.run()
     for name in (TRACK, OTHER):
-        net.want(4, name)
+        net.subscribe(4, name)
     net.run()
     net.answers(4)
     key, other = key_of(TRACK), key_of(OTHER)
     denied = Unserved(SnsRefusal.POLICY, "not through CA", net.now)
     # 4 could be dialled by 1, if policy is not against that; and not by 5.
-    net.relays[1].set_routing.led(net.now, key, frozenset((D,)), "", {D: denied})
-    net.relays[5].set_routing.led(net.now, other, frozenset((D,)), "", {D: denied})
+    net.relays[1].set_routing.report_routing(net.now, key, frozenset((D,)), "", {D: denied})
+    net.relays[5].set_routing.report_routing(net.now, other, frozenset((D,)), "", {D: denied})
     net.run(1)
     assert net.clients[4].answers == [(other, Answer.ENDED, SubscribeCode.POLICY, "not through CA")]
     net.answers(4)
@@ -182,11 +182,11 @@ def test_who_gets_nothing_is_told_why_and_when() -> None:
     assert net.clients[4].answers == [(key, Answer.ENDED, SubscribeCode.POLICY, "not through CA")]
     net.answers(4)
     for number, each in ((1, key), (5, other)):
-        net.relays[number].set_routing.led(net.now, each, frozenset((D,)), "", {})
+        net.relays[number].set_routing.report_routing(net.now, each, frozenset((D,)), "", {})
     net.run(2)
     assert [code for _, code in net.answers(4)] == [SubscribeCode.ACCEPTED] * 2
     away = Unserved(SnsRefusal.NOT_ADVERTISED, "no way", net.now)
-    net.relays[1].set_routing.led(net.now, key, frozenset((D,)), "", {D: away})
+    net.relays[1].set_routing.report_routing(net.now, key, frozenset((D,)), "", {D: away})
     net.run(4)
     assert net.answers(4) == []
     net.run(2)

@@ -45,7 +45,7 @@ class Bench:
     ) -> bool:
         """Choose, once; gives whether everything was taken."""
         record = self.record
-        record.wanted = (record.wanted | homes.keys() | set(lost)) - gone
+        record.targets = (record.targets | homes.keys() | set(lost)) - gone
         hops = {1: NodeId(2), 2: NodeId(3)}
         choice = Choice(homes, hops, dict.fromkeys(lost, LOST))
         switch = Switch(record, self.egress, self.chooser)

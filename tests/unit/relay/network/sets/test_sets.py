@@ -203,9 +203,9 @@ def test_who_does_not_go_the_best_way() -> None:
     want(net, 2, 4)
     net.drain()
     at = {NodeId(4): NodeId(4), NodeId(2): NodeId(1)}.get
-    assert net[2].sets.astray([NodeId(2), NodeId(3), NodeId(4)], at) == []
-    assert net[2].sets.astray([NodeId(4)], lambda _: NodeId(1)) == [NodeId(4)]
-    assert net[1].sets.astray([NodeId(4)], lambda _: NodeId(3)) == [], "a feed is steered"
+    assert net[2].sets.off_best_path([NodeId(2), NodeId(3), NodeId(4)], at) == []
+    assert net[2].sets.off_best_path([NodeId(4)], lambda _: NodeId(1)) == [NodeId(4)]
+    assert net[1].sets.off_best_path([NodeId(4)], lambda _: NodeId(3)) == [], "a feed is steered"
 
 
 def test_a_target_that_comes_back_elsewhere_gets_nothing_twice() -> None:
@@ -508,7 +508,7 @@ def test_without_a_way_a_feed_waits_for_a_route() -> None:
     assert row.unserved == ((NodeId(2), "no way to 0.0:0.2"), (NodeId(3), "no way to 0.0:0.3"))
     assert net[1].sets.poll_timeout() is None
     # Who wants it is told so by the relay.
-    assert [item.reason for item in net[1].leads[KEY].values()] == [
+    assert [item.reason for item in net[1].routing_reports[KEY].values()] == [
         "no way to 0.0:0.2",
         "no way to 0.0:0.3",
     ]
@@ -516,7 +516,7 @@ def test_without_a_way_a_feed_waits_for_a_route() -> None:
     net[1].sets.reroute(net.now, [NodeId(2), NodeId(3)])
     net.drain()
     assert net.reached(NodeId(1), feed(1)) == {NodeId(2): 1, NodeId(3): 1}
-    assert net[1].leads == {KEY: {}}
+    assert net[1].routing_reports == {KEY: {}}
 
 
 def test_a_target_that_is_kept_and_told_when_its_session_dies() -> None:
@@ -743,11 +743,11 @@ def test_a_peer_that_takes_no_larger_sets() -> None:
 def test_a_feed_that_is_no_track() -> None:
     """The answer to a FETCH: the best way, and nobody is told what became of it."""
     net = SetWorld(3, LINE)
-    assert not net[1].sets.leads(feed(1))
+    assert not net[1].sets.is_routed(feed(1))
     net[1].sets.set_feed(net.now, feed(1), None, ids(3), "")
-    assert net[1].sets.leads(feed(1))
+    assert net[1].sets.is_routed(feed(1))
     net[1].sets.set_feed(net.now, feed(2), None, ids(9), "")
-    assert not net[1].sets.leads(feed(2))
+    assert not net[1].sets.is_routed(feed(2))
 
 
 # Streams that go on anew
@@ -818,6 +818,8 @@ def test_a_relay_in_between_asks_for_new_streams() -> None:
     move(net, 2, 5, hop)
     net.drain()
     assert outdated == [feed(1)]
+    moves = [(SnsRefusal.MOVED, frozenset(ids(5)))]
+    assert net[2].refusals == moves  # asked once, and not while nothing was open
     # A relay in between passes it on, for a set that lives.
     (item,) = net[2].sets.rows()[0].egress[:1]
     moved = SnsRefusedByPeer(
@@ -832,4 +834,5 @@ def test_a_relay_in_between_asks_for_new_streams() -> None:
     assert net[2].sets.renew(net.now, ingress) is None
     net.drain()
     assert len(outdated) == 3
+    assert net[2].refusals == 3 * moves
     assert net[1].sets.rows()[0].unserved == ()

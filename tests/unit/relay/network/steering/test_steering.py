@@ -21,7 +21,7 @@ from laps_sdk.timers import first_of
 from laps_wire.hashing import KeyedHasher
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import LoadClass, NodeInfo, NodePathItem, NodeSelf, RelayType
-from testkit.ways import Directory, describe
+from testkit.paths import Directory, describe
 
 ME, V, W = NodeId(1), NodeId(11), NodeId(12)
 TARGETS = [NodeId(number) for number in range(101, 106)]
@@ -46,13 +46,13 @@ def network(
     """Direct ways to targets in one region, and two Vias that reach them all, V nearer."""
     nodes = Directory(describe(ME, region=own))
     nodes.put(describe(V, RelayType.VIA), describe(W, RelayType.VIA))
-    nodes.way(V)
-    nodes.way(W)
+    nodes.path(V)
+    nodes.path(W)
     for target in TARGETS[:targets]:
         nodes.put(describe(target, region=region))
-        nodes.way(target, link=20_000)
-        nodes.way(target, V, rtt=15_000, link=5_000)
-        nodes.way(target, W, rtt=30_000, link=5_000)
+        nodes.path(target, link=20_000)
+        nodes.path(target, V, rtt=15_000, link=5_000)
+        nodes.path(target, W, rtt=30_000, link=5_000)
     return nodes, Steering(ME, nodes, policy, SETTINGS)
 
 
@@ -75,7 +75,7 @@ def test_transit_takes_the_best_way_that_does_not_lead_back() -> None:
     found = steering.assign(0.0, None, TARGETS[:3], "", arrived_on=V)
     assert found.next_hop == {T1: T1, T2: W}
     assert found.unreachable == {T3: Refusal("", f"the only way to {T3} leads back to {V}")}
-    assert steering.wishes(0.0) == []
+    assert steering.demanded_peers(0.0) == []
     also = steering.assign(0.0, KEY, TARGETS[:3], "", arrived_on=V)
     assert also == found, "a key does not make transit an origin"
 
@@ -113,7 +113,7 @@ def test_a_via_is_injected_when_it_has_paid_for_a_while() -> None:
     _, steering = network()
     assert hops(steering, 0.0) == [T1, T2, T3]
     assert steering.poll_timeout() == HOLD
-    assert first_of(steering.clocks, steering.wishes_at) == HOLD
+    assert first_of(steering.clocks, steering.demand_at) == HOLD
     assert steering.reassess(9.9) == []
     assert hops(steering, 9.9) == [T1, T2, T3]
     assert steering.reassess(HOLD) == [KEY]
@@ -121,7 +121,7 @@ def test_a_via_is_injected_when_it_has_paid_for_a_while() -> None:
     assert steering.vias(KEY) == {"eu": (V,)}
     assert steering.poll_timeout() is None
     assert steering.reassess(99.0) == []
-    assert steering.wishes(99.0) == [V]
+    assert steering.demanded_peers(99.0) == [V]
 
 
 def test_a_via_is_removed_when_it_has_not_paid_for_a_while() -> None:
@@ -136,7 +136,7 @@ def test_a_via_is_removed_when_it_has_not_paid_for_a_while() -> None:
     assert steering.reassess(26.0) == [KEY]
     assert hops(steering, 26.0, 2) == [T1, T2]
     assert steering.vias(KEY) == {}
-    assert steering.wishes(26.0) == []
+    assert steering.demanded_peers(26.0) == []
 
 
 def test_targets_that_come_later_go_through_it_at_once() -> None:
@@ -250,26 +250,25 @@ def test_only_who_is_short_of_something_looks_at_other_ways() -> None:
     assert steering.reassess(HOLD) == [KEY]
     assert hops(steering, HOLD) == [V, V, V]
     nodes.put(describe(V, RelayType.VIA, load=LoadClass.DRAINING))
-    steering.ways_changed([T4, T1])
-    assert list(steering._dirty) == [KEY]
+    steering.paths_changed([T4, T1])
     assert steering.reassess(11.0) == [KEY]
     assert hops(steering, 11.0) == [T1, T2, T3]
     steering.release(KEY)
-    steering.ways_changed([T1, T2, T3])
+    steering.paths_changed([T1, T2, T3])
     assert steering.reassess(12.0) == []
     steering.release(other)
-    assert steering._targets == {}
+    assert steering.sizes() == (0, 0)
 
 
 def test_who_is_kept_from_the_best_way_looks_at_others() -> None:
     nodes, steering = network(policy=policy_of(V))
     nodes.cut(T1, T1)
     assert hops(steering, 0.0, 1, scope="gold") == [W]
-    steering.ways_changed([T1])
+    steering.paths_changed([T1])
     assert steering.reassess(1.0) == []
     nodes.cut(T1, W)
-    nodes.way(T1, T2)
-    steering.ways_changed([T1])
+    nodes.path(T1, T2)
+    steering.paths_changed([T1])
     assert steering.reassess(2.0) == [KEY]
     assert hops(steering, 2.0, 1, scope="gold") == [T2]
 
@@ -280,8 +279,8 @@ def test_a_way_through_a_relay_that_drains_is_no_option() -> None:
     hops(steering, 0.0)
     assert hops(steering, 10.0) == [V, V, V]
     for target in TARGETS[:3]:
-        nodes.way(target, V, rtt=15_000, link=5_000, load=1 << 16)
-    steering.ways_changed(TARGETS[:3])
+        nodes.path(target, V, rtt=15_000, link=5_000, load=1 << 16)
+    steering.paths_changed(TARGETS[:3])
     assert steering.reassess(11.0) == [KEY]
     assert hops(steering, 11.0) == [T1, T2, T3]
 
@@ -289,17 +288,17 @@ def test_a_way_through_a_relay_that_drains_is_no_option() -> None:
 def test_what_counts_for_every_track() -> None:
     nodes, steering = network(own="eu", region="eu")
     hops(steering, 0.0)
-    assert not steering.wishes_due(0.0)
+    assert not steering.demand_due(0.0)
     nodes.put(describe(ME, region="eu", load=LoadClass.OVERLOADED))
-    steering.look_again()
+    steering.invalidate()
     assert steering.reassess(0.0) == []
     assert steering.reassess(10.0) == [KEY]
     assert hops(steering, 10.0) == [V, V, V]
-    assert steering.wishes_due(10.0)
-    assert steering.wishes(10.0) == [V]
-    assert not steering.wishes_due(11.0)
+    assert steering.demand_due(10.0)
+    assert steering.demanded_peers(10.0) == [V]
+    assert not steering.demand_due(11.0)
     steering.nodes_changed()
-    assert steering.wishes_due(11.0)
+    assert steering.demand_due(11.0)
 
 
 # Classes
@@ -307,10 +306,10 @@ def test_what_counts_for_every_track() -> None:
 
 def test_a_way_that_is_too_long_for_its_class_is_replaced() -> None:
     nodes, steering = network(policy=policy_of(limits=ClassLimits(max_rtt_us=30_000)))
-    nodes.way(T1, link=90_000)
+    nodes.path(T1, link=90_000)
     hops(steering, 0.0, 2, scope="gold")
     assert hops(steering, 10.0, 2, scope="gold") == [V, T2]
-    nodes.way(T2, link=90_000)
+    nodes.path(T2, link=90_000)
     assert hops(steering, 11.0, 2, scope="gold") == [V, T2]
     assert hops(steering, 21.0, 2, scope="gold") == [V, V]
 
@@ -395,7 +394,7 @@ def test_a_planned_via_that_is_no_peer_is_wished() -> None:
     nodes.put(describe(far, RelayType.VIA, contacts=("far",)))
     steering.set_plan(Plan(classes={("", "eu"): far}))
     assert hops(steering, 0.0, 1) == [T1]
-    assert steering.wishes(0.0) == [far]
+    assert steering.demanded_peers(0.0) == [far]
     assert hops(steering, 20.0, 1) == [T1]
 
 
@@ -407,47 +406,47 @@ def test_targets_without_a_way_are_wished() -> None:
     steering = Steering(ME, nodes, OPEN_POLICY, SETTINGS)
     found = steering.assign(0.0, KEY, [T1, T2], "", arrived_on=None)
     assert found.unreachable == {target: Refusal("", f"no way to {target}") for target in (T1, T2)}
-    assert steering.wishes(0.0) == [T1]
-    nodes.way(T1)
+    assert steering.demanded_peers(0.0) == [T1]
+    nodes.path(T1)
     assert hops(steering, 1.0, 2) == [T1]
-    assert steering.wishes(1.0) == []
+    assert steering.demanded_peers(1.0) == []
     steering.release(KEY)
     steering.release(KEY)
-    assert steering.wishes(2.0) == []
+    assert steering.demanded_peers(2.0) == []
 
 
 def test_targets_whose_only_way_goes_away_are_wished() -> None:
     nodes = Directory(describe(ME), describe(V, RelayType.VIA), describe(W, RelayType.VIA))
     nodes.put(describe(T1, contacts=("t1",)))
     for via in (V, W):
-        nodes.way(via)
-        nodes.way(T1, via, rtt=15_000, link=5_000)
+        nodes.path(via)
+        nodes.path(T1, via, rtt=15_000, link=5_000)
     steering = Steering(ME, nodes, OPEN_POLICY, SETTINGS)
-    for via, wishes in ((V, []), (W, [T1])):
-        nodes.way(T1, via, rtt=15_000, link=5_000, load=1 << 16)
+    for via, demanded_peers in ((V, []), (W, [T1])):
+        nodes.path(T1, via, rtt=15_000, link=5_000, load=1 << 16)
         assert steering.assign(0.0, KEY, [T1], "", arrived_on=None).next_hop[T1] in (V, W)
-        assert steering.wishes(0.0) == wishes
-    nodes.way(T1)
+        assert steering.demanded_peers(0.0) == demanded_peers
+    nodes.path(T1)
     assert hops(steering, 1.0, 1) == [T1]
-    assert steering.wishes(1.0) == []
+    assert steering.demanded_peers(1.0) == []
 
 
 def test_a_via_that_would_help_is_wished_and_used_when_it_is_confirmed() -> None:
     nodes = Directory(describe(ME, region="us"))
     for target in TARGETS[:3]:
         nodes.put(describe(target, region="eu"))
-        nodes.way(target)
+        nodes.path(target)
     reached = {101: 1_000, 102: 1_000, 103: 1_000}
     nodes.put(describe(V, RelayType.VIA, contacts=("v",), reachable=reached))
     steering = Steering(ME, nodes, OPEN_POLICY, SETTINGS)
     assert hops(steering, 0.0) == [T1, T2, T3]
-    assert steering.wishes(0.0) == [V]
+    assert steering.demanded_peers(0.0) == [V]
     assert steering.poll_timeout() == HOLD
-    nodes.way(V)
+    nodes.path(V)
     for target in TARGETS[:3]:
-        nodes.way(target, V)
+        nodes.path(target, V)
     assert hops(steering, 1.0) == [T1, T2, T3]
-    assert steering.wishes(1.0) == [V]
+    assert steering.demanded_peers(1.0) == [V]
     assert hops(steering, 11.0) == [V, V, V]
 
 
@@ -514,7 +513,7 @@ class World:
     def change(self, what: str, one: Any, other: Any) -> None:
         match what:
             case "way":
-                self.nodes.way(one, *([] if other is None else [other]), link=1_000 * (one % 7))
+                self.nodes.path(one, *([] if other is None else [other]), link=1_000 * (one % 7))
             case "cut":
                 self.nodes.cut(one, other)
             case "load":
@@ -542,9 +541,9 @@ class World:
         assert found.next_hop.keys() | found.unreachable.keys() == self.targets
         for target in self.targets:
             allowed = [
-                way.peer
-                for way in self.nodes.candidates(target)
-                if self.policy.path("gold", self.passed(way.relays)) is None
+                path.peer
+                for path in self.nodes.candidates(target)
+                if self.policy.path("gold", self.passed(path.relays)) is None
             ]
             assert (target in found.unreachable) == (not allowed)
             assert target in found.unreachable or found.next_hop[target] in allowed
@@ -644,5 +643,5 @@ def test_a_choice_changes_at_most_once_in_the_time(steps: list[tuple[float, Choi
 
 
 def test_a_track_begins_with_nothing() -> None:
-    flow = SteeredTrack()
-    assert (flow.targets, flow.scope, flow.groups, flow.next_hop) == ((), "", {}, {})
+    track = SteeredTrack()
+    assert (track.targets, track.scope, track.groups, track.next_hop) == ((), "", {}, {})

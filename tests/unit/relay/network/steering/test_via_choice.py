@@ -9,16 +9,16 @@ from laps_relay.network.nodes.selection import Candidate
 from laps_relay.network.steering.via_choice import (
     COPY_PRICE_US,
     Choice,
-    Figures,
     Pick,
+    Score,
     Situation,
+    apply_choice,
     choose,
-    figures,
-    laid_out,
     prefer,
+    score,
 )
 from laps_wire.nodeid import NodeId
-from testkit.ways import Directory
+from testkit.paths import Directory
 
 V, W, X = (NodeId(number) for number in (11, 12, 13))
 TARGETS = [NodeId(number) for number in range(101, 107)]
@@ -40,23 +40,23 @@ def situation(
     options: dict[NodeId, dict[NodeId, Candidate]] = {}
     for via, costs in through.items():
         for target, cost in costs.items():
-            nodes.way(target, via, rtt=cost, link=0)
+            nodes.path(target, via, rtt=cost, link=0)
     for target, cost in plain.items():
-        nodes.way(target, link=cost)
-        for way in nodes.candidates(target):
-            options.setdefault(way.peer, {})[target] = way
+        nodes.path(target, link=cost)
+        for path in nodes.candidates(target):
+            options.setdefault(path.peer, {})[target] = path
     return Situation(
         plain={target: options[target][target] for target in plain},
         options=options,
         vias=frozenset(through) - edges,
         burdened=burdened,
-        is_bad=lambda way: way.cost_us > bad_above,
+        is_bad=lambda path: path.cost_us > bad_above,
         max_copies=most,
     )
 
 
 def hops(found: Situation, choice: Choice) -> dict[NodeId, NodeId]:
-    return {target: way.peer for target, way in laid_out(found, choice).items()}
+    return {target: path.peer for target, path in apply_choice(found, choice).items()}
 
 
 def test_hub_and_spoke_while_it_is_allowed() -> None:
@@ -64,7 +64,7 @@ def test_hub_and_spoke_while_it_is_allowed() -> None:
     found = situation(plain, {V: dict.fromkeys(TARGETS, 1)})
     assert choose(found) == ()
     assert hops(found, ()) == {target: target for target in plain}
-    assert figures(found, found.plain) == Figures(0, 0, 200 + 2 * COPY_PRICE_US)
+    assert score(found, found.plain) == Score(0, 0, 200 + 2 * COPY_PRICE_US)
     many = situation(dict.fromkeys(TARGETS, 100), {V: dict.fromkeys(TARGETS, 1)}, most=None)
     assert choose(many) == ()
 
@@ -164,12 +164,12 @@ def situations(draw: st.DrawFn) -> Situation:
 @given(situations(), situations())
 def test_a_choice_is_never_worse_and_stays(first: Situation, then: Situation) -> None:
     chosen = choose(first)
-    plain = figures(first, first.plain)
-    found = figures(first, laid_out(first, chosen))
+    plain = score(first, first.plain)
+    found = score(first, apply_choice(first, chosen))
     assert found.faults < plain.faults if chosen else found == plain
     assert not {pick.via for pick in chosen} & first.burdened
     # Whatever was in use before: the aim stays when it is reached.
     aim = prefer(then, chosen)
     assert prefer(then, aim) == aim
-    assert figures(then, laid_out(then, aim)).faults <= figures(then, then.plain).faults
-    assert laid_out(then, aim).keys() == then.plain.keys()
+    assert score(then, apply_choice(then, aim)).faults <= score(then, then.plain).faults
+    assert apply_choice(then, aim).keys() == then.plain.keys()

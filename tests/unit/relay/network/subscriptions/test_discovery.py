@@ -4,7 +4,7 @@ from laps_relay.network.subscriptions.discovery import Discovery
 from laps_wire.hashing import KeyedHasher
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import AnnounceInfo, AnnounceKind, AnnounceWithdrawal, Stamp
-from testkit.interest_rig import HASHER, US, Rig, announce_info, namespace, track
+from testkit.subscription_rig import HASHER, US, Rig, announce_info, namespace, track
 
 SPACE = namespace("a/b")
 NAME = track("a/b/n")

@@ -6,7 +6,7 @@ from laps_relay.network.subscriptions.want_records import PAUSE, Due, No, Want, 
 from laps_sdk.timers import Timers
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Label, SubscribeCode, SubscribeData, SubscribeInfo
-from testkit.interest_rig import (
+from testkit.subscription_rig import (
     HASHER,
     IDENTITY,
     SETTINGS,

@@ -3,7 +3,7 @@ from __future__ import annotations
 from laps_relay.network.subscriptions.want_records import No, Want, code_of
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import SubscribeCode
-from testkit.interest_rig import key_of, track
+from testkit.subscription_rig import key_of, track
 
 
 def test_the_refusal_that_says_most_is_told() -> None:

@@ -4,7 +4,7 @@ from laps_relay.network.subscriptions.want_records import Due, Want, WantTimers
 from laps_relay.network.subscriptions.want_serving import Serving
 from laps_sdk.timers import Timers
 from laps_wire.nodeid import NodeId
-from testkit.interest_rig import Rig, key_of, track
+from testkit.subscription_rig import Rig, key_of, track
 
 GRACE = 5.0
 ONE, TWO, STRANGER = NodeId(1), NodeId(2), NodeId(8)
@@ -28,7 +28,7 @@ class Case:
             self.rig.cut.discard(node)
         else:
             self.rig.cut.add(node)
-        return node in list(self.serving.ways_changed(now, [node]))
+        return node in list(self.serving.paths_changed(now, [node]))
 
 
 def wanted(text: str = "a/b/n") -> Want:

@@ -12,7 +12,7 @@ from laps_relay.sim.scenarios.rules import Border
 from laps_relay.sim.scenarios.scenario import scenario
 from laps_relay.sim.scenarios.topology import LinkSpec, RelaySpec, Topology
 from laps_relay.sim.world.build import network_relay
-from laps_relay.sim.world.paths import told
+from laps_relay.sim.world.paths import reached_by
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 
@@ -71,9 +71,9 @@ def test_who_hears_of_what_is_found_relay_by_relay(
         Border(side, what, "t0", whose, "east", EAST) for what in ("announce", "subscribe")
     )
     run.world.policy = replace(run.world.policy, borders=borders)
-    assert told(run.world, "subscribe", "t0", NodeId(4)) == subscribes
-    assert told(run.world, "announce", "t0", NodeId(1)) == announces
-    assert told(run.world, "announce", "t1", NodeId(1)) == {1, 2, 3, 4}
+    assert reached_by(run.world, "subscribe", "t0", NodeId(4)) == subscribes
+    assert reached_by(run.world, "announce", "t0", NodeId(1)) == announces
+    assert reached_by(run.world, "announce", "t1", NodeId(1)) == {1, 2, 3, 4}
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -127,14 +127,14 @@ def pulled(desk: Desk, style: Style, kind: AnnounceKind = AnnounceKind.TRACK) ->
     name = NAME if kind is AnnounceKind.TRACK else FullTrackName(NAME.namespace, b"")
     publication = Publication(kind, name, "t0", style)
     desk.clients.publish(publication)
-    desk.clients.pull(0.0, KEY, NAME, NO_DATA, cast("Any", desk.feed))
+    desk.clients.serve_track(0.0, KEY, NAME, NO_DATA, cast("Any", desk.feed))
     return publication
 
 
 def test_a_publisher_speaks_when_it_is_pulled(desk: Desk) -> None:
     publication = pulled(desk, Style(period=1.0, objects=3, gap=0.1))
     desk.clock.run(2.5)
-    assert desk.core.asked[:2] == [("announce", AnnounceKind.TRACK), ("pulled", KEY)]
+    assert desk.core.asked[:2] == [("announce", AnnounceKind.TRACK), ("publisher_accepted", KEY)]
     assert len(desk.feed.streams) == 2
     assert [fin for _, fin in desk.feed.streams[0]] == [False, False, True]
     desk.clients.release(2.5, KEY)
@@ -197,17 +197,17 @@ def test_a_publisher_that_ends_while_it_is_pulled_says_so(desk: Desk) -> None:
     publication = pulled(desk, Style())
     desk.clock.run(0.1)
     desk.clients.unpublish(publication)
-    assert desk.core.asked[-2:] == [("pull_ended", KEY), ("withdraw", AnnounceKind.TRACK)]
-    desk.clients.pull(0.0, KEY, NAME, NO_DATA, cast("Any", desk.feed))
+    assert desk.core.asked[-2:] == [("publisher_ended", KEY), ("withdraw", AnnounceKind.TRACK)]
+    desk.clients.serve_track(0.0, KEY, NAME, NO_DATA, cast("Any", desk.feed))
     desk.clock.run(1.0)
-    assert desk.core.asked[-1] == ("pull_ended", KEY)
+    assert desk.core.asked[-1] == ("publisher_ended", KEY)
 
 
 def test_nothing_happens_after_the_end_of_the_relay(desk: Desk) -> None:
     pulled(desk, Style(period=0.5, objects=9, gap=0.2))
     desk.clock.run(0.6)
     asked = len(desk.core.asked)
-    desk.clients.pull(0.0, KEY, NAME, NO_DATA, cast("Any", desk.feed))
+    desk.clients.serve_track(0.0, KEY, NAME, NO_DATA, cast("Any", desk.feed))
     desk.clients.gone()
     desk.clock.run(5.0)
     assert len(desk.core.asked) == asked
@@ -355,9 +355,9 @@ def test_names_are_discovered_and_vanish(desk: Desk) -> None:
         full_name_hash=KEY,
         plaintext=NAME,
     )
-    desk.clients.discovered(1.0, entry)
+    desk.clients.announce_added(1.0, entry)
     assert desk.clients.discovered_names == {(AnnounceKind.TRACK, NAME): None}
-    desk.clients.vanished(1.0, AnnounceKind.TRACK, NAME)
+    desk.clients.announce_removed(1.0, AnnounceKind.TRACK, NAME)
     assert desk.clients.discovered_names == {}
 
 

@@ -91,9 +91,13 @@ def test_the_real_engine_reads_a_policy_as_the_judge_does(policy: SimPolicy) -> 
             )
             ours = policy.subscribe(name, entry, source, local)
             assert same(real.subscribe(name, entry, source, local), ours), (text, source)
-            assert policy.want(name, source) is None  # the o-relay decides, unless we are it
+            assert (
+                policy.local_subscribe(name, source) is None
+            )  # the o-relay decides, unless we are it
             at_home = replace(policy, home=lambda _: True)
-            assert same(real.want(name, source), at_home.want(name, source)), (text, source)
+            assert same(
+                real.local_subscribe(name, source), at_home.local_subscribe(name, source)
+            ), (text, source)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from laps_relay.sim.scenarios.topology import LinkSpec, RelaySpec, Topology
 from laps_relay.sim.world.actions import Actions
 from laps_relay.sim.world.build import network_relay
 from laps_relay.sim.world.oracle import Oracle
-from laps_relay.sim.world.paths import connected_without, copies, served, without_way
+from laps_relay.sim.world.paths import connected_without, copies, forbidden_deliveries, served
 from laps_relay.sim.world.world import World
 from laps_wire.nodeid import NodeId
 
@@ -58,13 +58,13 @@ def load(world: World, actions: Actions, who: str, text: str) -> None:
 
 def test_without_policy_there_is_a_way_for_all() -> None:
     world, _ = network()
-    assert without_way(world) == frozenset()
+    assert forbidden_deliveries(world) == frozenset()
 
 
 def test_policy_may_leave_one_of_two_publishers_without_a_way() -> None:
     world, actions = network()
     load(world, actions, "b", "relay t0")
-    assert without_way(world) == {("a", "c", KEY)}
+    assert forbidden_deliveries(world) == {("a", "c", KEY)}
     oracle = Oracle(world.graph(), lambda _: True)
     process = world.processes
     assert not served(world, oracle, process["a"], process["c"], "t0")
@@ -95,10 +95,10 @@ def test_a_subscriber_of_both_is_asked_for_what_it_may_have_only() -> None:
 def test_regions_and_their_subscribers() -> None:
     world, actions = network()
     load(world, actions, "north", "region ")
-    assert without_way(world) == {("a", "c", KEY), ("a", "c", track("t1")[0])}
+    assert forbidden_deliveries(world) == {("a", "c", KEY), ("a", "c", track("t1")[0])}
     world, actions = network()
     load(world, actions, "north", "exclude t0")
-    assert without_way(world) == {("a", "b", KEY), ("d", "b", KEY)}
+    assert forbidden_deliveries(world) == {("a", "b", KEY), ("d", "b", KEY)}
 
 
 def test_faults_bar_nobody() -> None:
@@ -106,7 +106,7 @@ def test_faults_bar_nobody() -> None:
     load(world, actions, "b", "relay t0")
     world.processes["c"].crash()
     world.network.block("d", "c")
-    assert without_way(world) == {("a", "c", KEY)}
+    assert forbidden_deliveries(world) == {("a", "c", KEY)}
 
 
 def test_a_class_that_changes_excuses_its_own_publishers_and_subscribers_only() -> None:
@@ -128,13 +128,13 @@ def test_who_is_at_the_end_of_a_row_may_go_and_who_is_in_it_may_not() -> None:
 def test_a_filter_keeps_a_subscribe_from_those_behind_it() -> None:
     world, actions = network()
     load(world, actions, "north", "filter t0 import subscribe peer")  # nobody takes it from b
-    assert without_way(world) == {("a", "b", KEY), ("a", "c", KEY), ("d", "b", KEY)}
+    assert forbidden_deliveries(world) == {("a", "b", KEY), ("a", "c", KEY), ("d", "b", KEY)}
 
 
 def test_a_link_that_passes_a_country_is_no_way_for_its_class() -> None:
     world, actions = network()
     actions.do(Action(0.0, "policy", ("b", "c"), text="country t0"))
-    assert without_way(world) == {("a", "c", KEY), ("d", "b", KEY)}
+    assert forbidden_deliveries(world) == {("a", "c", KEY), ("d", "b", KEY)}
 
 
 def meshed() -> tuple[World, Actions]:

@@ -151,7 +151,7 @@ def test_names_are_checked_at_once() -> None:
         Playback("x" * 65)
     with pytest.raises(EncodeError, match="cid"):
         Playback("me", "")
-    with pytest.raises(EncodeError, match="wants one of"):
+    with pytest.raises(EncodeError, match="must be one of"):
         Playback("me").become(1.0, 0.0, "z")
 
 

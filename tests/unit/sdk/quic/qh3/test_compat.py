@@ -31,5 +31,5 @@ def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -
     for name in ("laps_sdk.quic.qh3.compat", "laps_sdk.quic.qh3.engine"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "qh3", None)
-    with pytest.raises(TransportError, match=r"pip install 'laps-sdk\[turbo\]'"):
+    with pytest.raises(TransportError, match=r'pip install -e "packages/laps-sdk\[turbo\]"'):
         importlib.import_module("laps_sdk.quic.qh3.engine")

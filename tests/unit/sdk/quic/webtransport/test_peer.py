@@ -363,14 +363,14 @@ def test_a_sessions_events_come_back_in_order_and_others_do_not() -> None:
     assert early.add(StreamReset(6, 7))
     early.add_datagram(0, b"x")
     early.add_datagram(4, b"y")
-    events, going_on, strangers = early.take(0)
+    events, going_on, others = early.take(0)
     assert events == [
         StreamData(2, b"ab", False),
         StreamData(2, b"c", True),
         DatagramReceived(b"x"),
     ]
     assert going_on == {10}
-    assert strangers == [6]
+    assert others == [6]
     assert 2 not in early
 
 

@@ -42,6 +42,7 @@ from laps_wire.moqt.session import (
     RequestReceived,
     RequestRefused,
     RequestRejected,
+    RequestsBlockedError,
     Role,
     Session,
     SessionConfig,
@@ -60,7 +61,7 @@ from laps_wire.moqt.session.core import (
     update_scope,
 )
 from laps_wire.moqt.setup import SetupOptions
-from laps_wire.moqt.structures import Location, Redirect, Token
+from laps_wire.moqt.structures import Location, Redirect, RelativeJoiningFetch, Token
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
 from testkit.moqt_pair import Lone
@@ -111,8 +112,7 @@ def test_everything_goes_with_the_session(draft: Draft) -> None:
     stream_id = lone.request(Subscribe(0, TRACK))
     lone.on(stream_id, RequestUpdate(2, rid(draft, 0)))
     lone.session.close(SessionCode.UNAUTHORIZED, "no")
-    core = lone.session._core
-    assert (len(core.requests), core.updates, core.early) == (0, {}, {})
+    assert lone.session.open_requests == ()
     assert lone.close_code == SessionCode.UNAUTHORIZED
 
 
@@ -125,13 +125,11 @@ def test_unanswered_updates_of_both_sides_go_with_the_request() -> None:
     lone.control(SubscribeOk(1, 7))
     update_id = lone.session.update(1, NO_PARAMETERS)
     lone.control(PublishDone(1, 0, 0))
-    core = lone.session._core
-    assert core.updates == {}
-    assert core.recent_updates.get(update_id) is True
-    # Their answer may still come, once.
+    # The answer may still come, once.
     lone.control(RequestError(update_id, 0))
-    assert core.recent_updates.get(update_id) is False
     assert lone.close_code is None
+    lone.control(RequestError(update_id, 0))
+    assert lone.close_code == SessionCode.PROTOCOL_VIOLATION
 
 
 @BOTH
@@ -142,8 +140,9 @@ def test_the_peers_updates_go_with_the_request(draft: Draft) -> None:
     lone.on(stream_id, RequestUpdate(2, rid(draft, 0)), RequestUpdate(4, rid(draft, 0)))
     lone.sent()
     lone.session.cancel(0)
-    assert lone.session._core.updates == {}
-    assert lone.session._core.credit.busy == 0
+    for update_id in (2, 4):
+        with pytest.raises(StateError):
+            lone.session.accept(update_id)
     sent = lone.sent()[stream_id]
     if draft is D16:
         assert [item.request_id for item in sent[1:]] == [2, 4]
@@ -234,8 +233,9 @@ def test_rejecting_an_update_answers_those_behind_it_in_draft_18() -> None:
     lone.sent()
     lone.session.reject(2, 0, "no")
     assert lone.sent() == {stream_id: [RequestError(None, 0, 0, "no"), "fin"]}
-    assert lone.session._core.updates == {}
     assert lone.session.open_requests == ()
+    with pytest.raises(StateError):
+        lone.session.accept(4)
 
 
 def test_draft_16_answers_updates_one_by_one() -> None:
@@ -244,9 +244,10 @@ def test_draft_16_answers_updates_one_by_one() -> None:
     lone.session.accept(0)
     lone.control(RequestUpdate(2, 0), RequestUpdate(4, 0))
     lone.session.reject(4, 0)
-    assert list(lone.session._core.updates) == [2]
     lone.session.accept(2)
-    assert lone.session._core.updates == {}
+    for update_id in (2, 4):
+        with pytest.raises(StateError):
+            lone.session.accept(update_id)
 
 
 def test_a_server_of_draft_16_has_no_control_stream_at_first() -> None:
@@ -296,9 +297,11 @@ def test_setup_tells_options_and_tokens(draft: Draft) -> None:
 @BOTH
 def test_setup_without_options_allows_nothing(draft: Draft) -> None:
     lone = Lone.established(draft, CLIENT, SetupOptions())
-    core = lone.session._core
-    assert core.own_ids.maximum == (0 if draft is D16 else None)
-    assert core.own_tokens.limit_known
+    register = Parameters(authorization_tokens=(Token.register(1, 0, b""),))
+    with pytest.raises(RequestsBlockedError if draft is D16 else StateError):
+        lone.session.subscribe(TRACK, register)
+    if draft is D18:
+        lone.session.subscribe(TRACK)
 
 
 def test_goaway_reaches_the_application() -> None:
@@ -447,9 +450,12 @@ def test_an_update_changes_what_we_know(draft: Draft) -> None:
     assert lone.events() == [
         UpdateReceived(request_id=0, update_id=2, message=update, tokens=(AuthToken(0, b"x"),))
     ]
-    request = lone.session._core.requests.get(0)
-    assert request is not None
-    assert not request.forward
+    if draft is D18:
+        lone.sent()
+        joining = lone.request(Fetch(4, RelativeJoiningFetch(0, 1)))
+        reason = "the subscription's Forward State is 0"
+        refused = RequestError(None, RequestErrorCode.INVALID_RANGE, 0, reason)
+        assert lone.sent() == {joining: [refused, "fin"]}
 
 
 @BOTH
@@ -539,7 +545,8 @@ def test_too_many_updates_end_a_request_in_draft_18() -> None:
         request_id=0, code=0x9, reason="too many updates wait for an answer", by_peer=False
     )
     assert lone.sent() == {stream_id: [("reset", 0x9), ("stop", 0x9)]}
-    assert lone.session._core.updates == {}
+    with pytest.raises(StateError):
+        lone.session.accept(2)
 
 
 def test_draft_16_limits_updates_by_their_ids() -> None:
@@ -797,27 +804,6 @@ def test_a_failed_update_ends_a_namespace_request() -> None:
     lone.events()
     lone.on(stream_id, RequestError(None, 0))
     assert [type(event) for event in lone.events()] == [UpdateRejected, RequestCancelled]
-
-
-@pytest.mark.parametrize("message", [NamespaceMessage(NS), PublishBlocked(TRACK)])
-def test_words_behind_a_graceful_end_are_dropped(message: Any) -> None:
-    # Nothing of ours ends these requests gracefully but the session's own peer could see it so:
-    # a request that is over, its stream still read.
-    lone = Lone.established(D18, CLIENT)
-    if isinstance(message, NamespaceMessage):
-        lone.session.subscribe_namespace(NS)
-    else:
-        lone.session.subscribe_tracks(NS)
-    stream_id = lone.stream_of()
-    lone.on(stream_id, RequestOk())
-    request = lone.session._core.requests.get(0)
-    assert request is not None
-    request.state = State.TERMINATED
-    lone.session._core.end(request)
-    lone.events()
-    lone.on(stream_id, message)
-    assert lone.events() == []
-    assert lone.close_code is None
 
 
 @BOTH

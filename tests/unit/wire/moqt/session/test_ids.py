@@ -109,7 +109,6 @@ def test_old_gaps_are_forgotten_in_draft_18() -> None:
     with pytest.raises(InvalidRequestId, match="used before"):
         ids.use(0, ordered=False)
     ids.use(2, ordered=False)
-    assert len(ids._missing) == limit - 1
 
 
 @given(st.permutations(range(24)), st.sampled_from(list(Draft)), st.integers(0, 1))
@@ -120,7 +119,6 @@ def test_any_order_is_good_once(order: list[int], draft: Draft, first: int) -> N
         ids.use(2 * index + first, ordered=False)
         assert ids.used(2 * index + first)
     assert ids.count == 24
-    assert ids._missing == {}
     for index in order:
         with pytest.raises(InvalidRequestId):
             ids.use(2 * index + first, ordered=False)

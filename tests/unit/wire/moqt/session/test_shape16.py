@@ -35,11 +35,13 @@ from laps_wire.moqt.messages import (
 )
 from laps_wire.moqt.parameters import NO_PARAMETERS, Parameters
 from laps_wire.moqt.session import (
+    AuthToken,
     OpenStream,
     PeerBlocked,
     RequestAccepted,
     RequestCancelled,
     RequestReceived,
+    RequestsAllowed,
     Role,
     SendData,
     Session,
@@ -126,7 +128,8 @@ def test_its_replies_come_there_and_its_updates_do_not() -> None:
     assert lone.sent() == {0: [RequestUpdate(2, 0)]}
     lone.control(RequestOk(2))
     assert lone.close_code is None
-    assert lone.session._core.updates == {}
+    lone.control(RequestOk(2))
+    assert lone.close_code == SessionCode.PROTOCOL_VIOLATION
 
 
 def test_a_peer_may_update_on_either_stream_and_is_answered_on_the_control_stream() -> None:
@@ -212,8 +215,12 @@ def test_tokens_of_a_late_update_are_registered() -> None:
         lone.control(Subscribe(request_id, TRACK), Unsubscribe(request_id))
     parameters = Parameters(authorization_tokens=(Token.register(1, 0, b"x"),))
     lone.control(RequestUpdate(4, 0, parameters))
-    assert len(lone.session._core.peer_tokens) == 1
-    assert lone.session._core.credit.busy == 0
+    lone.events()
+    used = Parameters(authorization_tokens=(Token.use_alias(1),))
+    lone.control(Subscribe(6, TRACK, used))
+    (event,) = lone.events()
+    assert isinstance(event, RequestReceived)
+    assert event.tokens == (AuthToken(0, b"x"),)
 
 
 def test_an_update_may_arrive_behind_the_end_of_its_namespace_stream() -> None:
@@ -249,7 +256,6 @@ def test_updates_that_wait_are_answered_when_we_end_the_request() -> None:
     lone.sent()
     lone.session.publish_done(0, 0, 0)
     assert lone.sent() == {0: [PublishDone(0, 0, 0), RequestError(2, 0, 0, "the request is over")]}
-    assert lone.session._core.credit.busy == 0
 
 
 # How many requests
@@ -317,7 +323,8 @@ def test_an_update_that_fails_on_the_control_stream() -> None:
     update_id = lone.session.update(0, NO_PARAMETERS)
     lone.control(RequestError(update_id, 0))
     assert lone.session.request_state(0) is State.ESTABLISHED
-    assert lone.session._core.updates == {}
+    lone.control(RequestError(update_id, 0))
+    assert lone.close_code == SessionCode.PROTOCOL_VIOLATION
 
 
 # Faults that are found here; test_violations has all of them
@@ -385,7 +392,7 @@ def test_a_stream_that_begins_wrong() -> None:
 def test_more_requests_are_allowed() -> None:
     lone = established(CLIENT)
     lone.control(MaxRequestId(300))
-    assert lone.session._core.own_ids.maximum == 300
+    assert lone.events() == [RequestsAllowed(max_request_id=300)]
 
 
 @pytest.mark.parametrize(

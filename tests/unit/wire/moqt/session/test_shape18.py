@@ -334,15 +334,6 @@ def test_setup_does_not_belong_on_a_request_stream(server: Lone) -> None:
     assert "SETUP does not belong on the stream of a SUBSCRIBE" in server.close_reason
 
 
-def test_a_first_message_that_is_no_request_is_refused_even_if_it_got_so_far(server: Lone) -> None:
-    # The type is looked at before; this holds the second line of defence to its word.
-    stream = server.session._core.streams.incoming(0)
-    assert stream is not None
-    server.session._core.shape.first_message(stream, 0x3)
-    with pytest.raises(Exception, match="REQUEST_OK does not belong on a new request stream"):
-        server.session._core.shape.on_message(stream, RequestOk())
-
-
 # Faults that are found here; test_violations has all of them
 
 

@@ -351,7 +351,7 @@ def test_requests_are_found_until_they_end() -> None:
     assert requests.ended.get(1) is theirs
     assert requests.subscriptions(TRACK, we_publish=True) == []
     requests.end(ours)
-    assert requests._tracks == {}
+    assert requests.subscriptions(TRACK, we_publish=False) == []
 
 
 def test_other_requests_are_no_subscriptions() -> None:
@@ -383,7 +383,8 @@ def test_an_alias_stands_for_one_track_in_each_direction() -> None:
     assert requests.alias_holder(8, TRACK, we_publish=False) is same
     requests.end(same)
     requests.end(published)
-    assert requests._aliases == {}
+    assert requests.alias_holder(7, OTHER, we_publish=False) is None
+    assert requests.alias_holder(8, TRACK, we_publish=False) is None
 
 
 @pytest.mark.parametrize(

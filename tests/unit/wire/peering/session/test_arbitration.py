@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laps_wire.errors import StateError
-from laps_wire.peering.session.arbitration import Arbiter, Claim, Grant, Verdict, grants_control
+from laps_wire.peering.session import Arbiter, Claim, Grant, Verdict, grants_control
 
 Side = Literal[0, 1]
 SIDES: tuple[Side, Side] = (0, 1)

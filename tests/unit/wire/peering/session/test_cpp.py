@@ -25,18 +25,20 @@ from laps_wire.peering.laps2 import (
     SnsRefusal,
     Stamp,
 )
-from laps_wire.peering.session import events
-from laps_wire.peering.session.cpp import (
+from laps_wire.peering.session import (
     CPP_16,
     CPP_18,
-    CppHandshake,
-    from_cpp_node,
+    AuthenticationStep,
+    Dialect,
+    Kind,
+    Role,
+    events,
     to_cpp_node,
 )
-from laps_wire.peering.session.dialect import Dialect, SnsDescription, SnsEnd
-from laps_wire.peering.session.events import AuthenticationStep
+from laps_wire.peering.session.cpp import CppHandshake, from_cpp_node
+from laps_wire.peering.session.dialect import SnsDescription, SnsEnd
 from laps_wire.peering.session.sns import SnsDiff, SnsRejection, SnsSet
-from laps_wire.peering.session.state import Kind, Role, Shape
+from laps_wire.peering.session.state import Shape
 from testkit.peering_pair import Pair, config, node
 
 A, B = NodeId(1), NodeId(2)

@@ -1,4 +1,4 @@
-"""Commands of a session: what is sent, what is refused, and what is left behind (nothing)."""
+"""Peering sessions: configuration, commands, timers, draining and closes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from laps_wire.errors import EncodeError, MalformedError, StateError
+from laps_wire.errors import EncodeError, MalformedError, ProtocolViolation, StateError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering import cpp, laps2
-from laps_wire.peering.errors import CloseCode, PolicyError
+from laps_wire.peering.errors import CloseCode, HoldExpiredError, PeeringError, PolicyError
 from laps_wire.peering.laps2 import (
     Bases,
     Direction,
+    Feature,
     Mode,
     RelayType,
     Settings,
@@ -28,15 +29,18 @@ from laps_wire.peering.session import (
     Closed,
     ConnectionClose,
     ControlStreamLost,
+    Draining,
     Event,
     NodesAdvertised,
     PeeringSession,
     Refused,
     Role,
+    SessionConfig,
     SnsAdvertised,
     SnsRefusedByPeer,
     SnsWithdrawn,
     State,
+    Staying,
     StreamData,
     SubscribesAdvertised,
     SyncBegan,
@@ -46,6 +50,9 @@ from laps_wire.peering.session import (
 from laps_wire.peering.session import session as session_module
 from laps_wire.peering.session.session import MAX_REASON_CHARACTERS, MAX_WAITING_BYTES
 from testkit.peering_pair import DIALLER, LISTENER, Pair, agreeable, config, node
+
+# Commands of a session: what is sent, what is refused, and what is left behind (nothing)
+
 
 A, B, C = NodeId(1), NodeId(2), NodeId(3)
 SUBSCRIBE = laps2.SubscribeInfo(A, Stamp(1, 1), (1,), 2, 3)
@@ -742,3 +749,148 @@ def test_the_end_happens_once() -> None:
     assert left == ((), None, False)
     with pytest.raises(StateError, match="closed already"):
         session.close(202.0)
+
+
+# The configuration of a session: values that could not be sent are refused
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"challenge": bytes(31)}, "challenge: 31 bytes where 32 belong"),
+        ({"spki_hash": bytes(33)}, "spki_hash: 33 bytes where 32 belong"),
+        ({"versions": (2, 1)}, r"versions: \(2, 1\) must strictly ascend"),
+        ({"features": (3, 3)}, r"features: \(3, 3\) must strictly ascend"),
+        ({"schemes": (1, 0)}, r"schemes: \(1, 0\) must strictly ascend"),
+        ({"versions": ()}, "versions: at least one"),
+        ({"schemes": ()}, "schemes: at least one"),
+        ({"node_info": node(1).passed_on(NodeId(2), 5)}, "an empty path"),
+    ],
+)
+def test_what_could_not_be_sent_is_refused_at_once(changes: dict[str, Any], why: str) -> None:
+    values: dict[str, Any] = {
+        "role": Role.LISTENER,
+        "node_info": node(1),
+        "challenge": bytes(32),
+        "features": (),
+    }
+    with pytest.raises(EncodeError, match=why):
+        SessionConfig(**{**values, **changes})
+
+
+# A session that drains, ends, or stays after all
+
+
+def test_draining() -> None:
+    pair = Pair().establish()
+    pair.dialler.drain(pair.now, 2.5, "upgrade", ("edge-2",))
+    start = pair.now
+    pair.run()
+    assert pair.events[LISTENER] == [
+        Draining(deadline=pair.now + 2.5, reason="upgrade", alternates=("edge-2",))
+    ]
+    with pytest.raises(StateError, match="DRAIN can not be sent: the session is draining"):
+        pair.dialler.drain(pair.now, 1.0)
+    pair.listener.drain(pair.now, 60.0)
+    pair.run()
+    assert pair.dialler.state is pair.listener.state is State.BOTH_DRAINING
+    pair.advance(2.0)
+    assert pair.dialler.established
+    pair.advance(1.0)
+    assert pair.events[DIALLER][-1] == Closed(code=0x10, reason="drained")
+    assert pair.events[LISTENER][-1] == Closed(code=0x10, reason="drained", by_peer=True)
+    assert pair.now >= start + 2.5
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("inf"), float("nan")])
+def test_draining_takes_a_time(seconds: float) -> None:
+    session = Pair().establish().dialler
+    with pytest.raises(StateError, match="seconds"):
+        session.drain(200.0, seconds)
+    assert session.state is State.ESTABLISHED
+    assert session.poll_transmit() is None
+
+
+def test_draining_a_cpp_session_just_closes_later() -> None:
+    pair = Pair(dialect=CPP_16).establish()
+    pair.dialler.drain(pair.now, 1.0)
+    pair.advance(0.9)
+    assert (pair.events[LISTENER], pair.dialler.state) == ([], State.ESTABLISHED)
+    pair.advance(0.2)
+    assert pair.events[LISTENER] == [Closed(code=0x10, reason="drained", by_peer=True)]
+
+
+def stayers() -> Pair:
+    features = (Feature.STAYS,)
+    return Pair(
+        config(Role.DIALLER, features=features), config(Role.LISTENER, features=features)
+    ).establish()
+
+
+def test_a_drain_is_taken_back_and_said_again() -> None:
+    pair = stayers()
+    with pytest.raises(StateError, match="nothing can be taken back"):
+        pair.dialler.stay(pair.now)
+    for _ in range(2):
+        pair.dialler.drain(pair.now, 2.5)
+        pair.run()
+        assert pair.dialler.can_stay
+        pair.dialler.stay(pair.now)
+        pair.run()
+        assert pair.events[LISTENER][-1] == Staying()
+        assert pair.dialler.state is pair.listener.state is State.ESTABLISHED
+    pair.advance(10.0)
+    assert pair.closed == [None, None]
+
+
+def test_one_of_two_that_drain_stays() -> None:
+    pair = stayers()
+    pair.dialler.drain(pair.now, 5.0)
+    pair.listener.drain(pair.now, 60.0)
+    pair.run()
+    pair.dialler.stay(pair.now)
+    pair.run()
+    assert pair.dialler.state is State.PEER_DRAINING
+    assert pair.listener.state is State.DRAINING
+    pair.advance(10.0)
+    assert pair.closed == [None, None]
+
+
+def test_who_does_not_know_how_is_not_told() -> None:
+    pair = Pair().establish()
+    pair.dialler.drain(pair.now, 2.5)
+    assert not pair.dialler.can_stay
+    with pytest.raises(StateError, match="nothing can be taken back: the session is draining"):
+        pair.dialler.stay(pair.now)
+
+
+def test_nobody_stays_who_has_not_said_that_he_goes() -> None:
+    pair = stayers()
+    pair.dialler.handle_stream_data(pair.now, 0, laps2.encode(laps2.Stay()))
+    pair.run()
+    closed = pair.events[DIALLER][-1]
+    assert isinstance(closed, Closed)
+    assert closed.code == CloseCode.PROTOCOL_VIOLATION
+
+
+def test_a_cpp_session_just_stays() -> None:
+    pair = Pair(dialect=CPP_16).establish()
+    pair.dialler.drain(pair.now, 1.0)
+    pair.dialler.stay(pair.now)
+    pair.advance(5.0)
+    assert pair.closed == [None, None]
+
+
+# Events: what a close means, and that bytes are not printed
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [(0, None), (3, ProtocolViolation), (0xC, HoldExpiredError), (0x7777, PeeringError)],
+)
+def test_what_a_close_stands_for(code: int, error: type | None) -> None:
+    assert Closed(code=code).error is error
+
+
+def test_bytes_are_not_printed() -> None:
+    assert "secret" not in repr(StreamData(0, b"secret"))

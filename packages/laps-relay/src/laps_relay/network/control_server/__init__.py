@@ -6,10 +6,12 @@
          --subscribe--> the replicas of its key        servers    the servers that are known
                              |
                              v
-                        ControlServer: matches subscribes with announces, offers them to Edges
+                        ControlServer: matches subscribes with announces, forwards them to Edges
 
     redirect   the relay to which the clients of a draining Edge go (MoQT GOAWAY)
 
 From outside import ``control_server.ControlServer``, ``servers.Servers``, ``sharding`` and
-``redirect``. The specification is seed 000 and docs/spec/laps-2.md.
+``redirect``.
+
+The specification is seed 000 and docs/spec/laps-2.md.
 """

@@ -1,23 +1,23 @@
-"""A control server: knows all announces and a part of all subscribes, and brings them together.
+"""A control server: it holds all announces and a part of all subscribes, and matches them.
 
 ::
 
     Edge --announces--> every control server --NAMESPACE announces--> every Edge (discovery)
-    Edge --a subscribe--> two of them --------> the Edges whose announces match, and nobody else
+    Edge --a subscribe--> two of them --------> the Edges whose announces match, and no other
                               |
-                              '--> nothing matches: NO_PUBLISHER at once; and the subscribe is kept,
+                              '--> no match: NO_PUBLISHER at once; the subscribe is kept
                                    for an announce that comes later
 
 Both directions are looked up: a new subscribe in the announces, a new announce in the subscribes. A
-TRACK announce is not told to Edges: they are as many as tracks. Control servers tell each other
-node information only.
+TRACK announce is not sent to Edges: there are as many as tracks. Control servers exchange node
+information only.
 
-An Edge that has no session with us may have its entries told by another one. Then what its
-announces match goes to that one.
+An Edge without a session here may have its entries forwarded by another Edge. Then subscribes that
+its announces match go to that other Edge.
 
-An Edge that drains must know who else has the tracks of its clients (:mod:`.redirect`). It is told
-subscribes of others with the keys that it subscribes to itself, as they are at that moment, and of
-a track that the whole world receives those of some near Edges only.
+An Edge that drains must know which other Edges have the tracks of its clients (:mod:`.redirect`).
+It is sent subscribes of others with the keys that it subscribes to itself, as they are at that
+moment. Of a track with very many subscribers it gets those of some near Edges only.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from heapq import nsmallest
-from typing import Final
+from typing import Final, NamedTuple
 
 from laps_relay.network.control_server.redirect import takes_clients
 from laps_relay.network.flood.floods import AnnounceTable, Change, SubscribeTable
 from laps_relay.network.flood.subscribe_index import SubscribeIndex
-from laps_relay.network.subscriptions.responses import way_back
-from laps_sdk.peering.rendezvous import mixed
+from laps_relay.network.subscriptions.responses import return_session
+from laps_sdk.peering.links import mixed
 from laps_wire.matching import Announce, AnnounceIndex, Subscribe
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
@@ -49,11 +49,20 @@ from laps_wire.peering.laps2.information import AnnounceIdentity, SubscribeIdent
 __all__ = ["MAX_SHARED", "ControlServer"]
 
 MAX_SHARED: Final = 16
-"""Of so many other Edges that have a track one that drains is told."""
+"""How many other Edges with a track a draining Edge is sent at most."""
+
+
+class ControlSizes(NamedTuple):
+    """How many entries the tables of a :class:`ControlServer` have."""
+
+    announces: int
+    subscribes: int
+    draining: int
+    """Edges with a session that drain."""
 
 
 class ControlServer:
-    """What a control server passes to whom."""
+    """Decides which entries a control server sends to which Edge."""
 
     __slots__ = (
         "_announced",
@@ -95,14 +104,14 @@ class ControlServer:
         self._edges: dict[int, NodeId] = {}
         self._nodes: dict[NodeId, int] = {}
         self._proxies: dict[NodeId, int | None] = {}
-        """Edges without a session that have announced something: over which one it came."""
+        """Edges without a session that have announces: the session over which these came."""
         self._leavers: dict[NodeId, dict[int, frozenset[NodeId]]] = {}
-        """Edges with a session that drain: by key, whose subscribes they are told."""
+        """Draining Edges with a session: by key, the sources whose subscribes they get."""
 
     # Sessions
 
     def add_session(self, session: int, node: NodeId, relay_type: RelayType) -> None:
-        """A control session is up, and is in both tables."""
+        """Add a control session that is in both tables already."""
         if relay_type is not RelayType.EDGE:
             return
         self._edges[session] = node
@@ -113,7 +122,7 @@ class ControlServer:
         self.node_changed(node)
 
     def remove_session(self, session: int) -> None:
-        """It has ended."""
+        """Remove a session that has ended."""
         node = self._edges.pop(session, None)
         if node is not None and self._nodes.get(node) == session:
             del self._nodes[node]
@@ -122,7 +131,7 @@ class ControlServer:
                 self._proxies[node] = None
 
     def settle(self) -> None:
-        """Somebody else may speak now for an Edge that has no session with us."""
+        """Follow the session over which the entries of an Edge without a session arrive."""
         for node, before in self._proxies.items():
             session = self._announces.heard_on(next(iter(self._announced[node])))
             if session != before:
@@ -130,21 +139,21 @@ class ControlServer:
                 self._offer(node, before, session)
 
     def _offer(self, node: NodeId, *sessions: int | None) -> None:
-        """What an Edge's announces match goes over other sessions now."""
+        """Offer the subscribes that an Edge's announces match over these sessions."""
         for session in sessions:
             if session is not None and session in self._edges:
                 for entry in self._announced.get(node, {}).values():
                     self._table.offer(session, self.waiting(entry))
 
     def _session_of(self, node: NodeId) -> int | None:
-        """The session over which an Edge hears of subscribes."""
+        """Return the session over which an Edge gets subscribes; None if there is none."""
         session = self._nodes.get(node)
         return self._proxies.get(node) if session is None else session
 
     # Edges that drain
 
     def node_changed(self, node: NodeId) -> None:
-        """Node information says something else of a node: perhaps that it drains."""
+        """Handle new node information: the node may drain now, or not any more."""
         info, session = self._node(node), self._nodes.get(node)
         drains = info is not None and info.load.load_class is LoadClass.DRAINING
         if session is None or drains == (node in self._leavers):
@@ -159,9 +168,9 @@ class ControlServer:
             self._table.offer(session, ((source, key) for source in sources))
 
     def _sharing(self, node: NodeId, entry: SubscribeInfo) -> frozenset[NodeId]:
-        """Who else has a track and takes clients: those of the same region first.
+        """Return the Edges that have a track and take clients, those of the same region first.
 
-        Of equals the same ones for all tracks of an Edge, and others for another Edge.
+        Among equals the result is the same for all tracks of one Edge, and differs between Edges.
         """
         leaver = self._node(node)
         region = "" if leaver is None else leaver.region
@@ -174,7 +183,7 @@ class ControlServer:
         return frozenset(source for *_, source in nsmallest(MAX_SHARED, ranks))
 
     def _leaver_changed(self, entry: SubscribeInfo, *, over: bool) -> None:
-        """An Edge that drains subscribes to one more track, or to one less."""
+        """Update what a draining Edge gets, after a change of one of its subscribes."""
         shared, session = self._leavers[entry.source], self._nodes[entry.source]
         key = entry.full_name_hash
         sources = shared.pop(key, frozenset())
@@ -186,33 +195,36 @@ class ControlServer:
     # Rules of the tables
 
     def exports_announce(self, session: int, entry: AnnounceInfo) -> bool:
-        """Edges hear of namespaces."""
+        """Return whether an announce goes over a session: namespaces go to Edges."""
         return entry.kind is AnnounceKind.NAMESPACE and session in self._edges
 
     def exports_subscribe(self, session: int, entry: SubscribeInfo) -> bool:
-        """Edges hear of subscribes that their announces match; see also those that drain."""
+        """Return whether a subscribe goes over a session.
+
+        It goes to Edges whose announces match, and to Edges that drain and have the same track.
+        """
         return session in self._edges and (
             any(self._session_of(node) == session for node in self._announcers(entry))
             or session in self._leaving(entry)
         )
 
     def audience(self, entry: SubscribeInfo) -> Iterator[int]:
-        """The sessions over which a subscribe may go."""
+        """Yield the sessions over which a subscribe may go."""
         yield from self.answering(entry)
         yield from self._leaving(entry)
 
     def _leaving(self, entry: SubscribeInfo) -> Iterator[int]:
-        """The sessions with Edges that drain and have the same track."""
+        """Yield the sessions of draining Edges that have the same track."""
         for node, shared in self._leavers.items():
             if entry.source in shared.get(entry.full_name_hash, ()):
                 yield self._nodes[node]
 
     def announcers(self, entry: SubscribeInfo) -> list[NodeId]:
-        """The Edges whose announces match."""
+        """Return the Edges whose announces match a subscribe."""
         return self._announcers(entry)
 
     def answering(self, entry: SubscribeInfo) -> Iterator[int]:
-        """The sessions with Edges whose announces match."""
+        """Yield the sessions of Edges whose announces match a subscribe."""
         for node in self._announcers(entry):
             session = self._session_of(node)
             if session is not None:
@@ -226,7 +238,7 @@ class ControlServer:
     def announces_changed(
         self, now: float, changes: Iterable[Change[AnnounceIdentity, AnnounceInfo]]
     ) -> None:
-        """What ``take_changes`` of the announces gave."""
+        """Handle what ``take_changes`` of the announces returned."""
         del now
         for change in changes:
             node = change.identity[0]
@@ -251,7 +263,7 @@ class ControlServer:
                     self._table.offer(session, self.waiting(entry))
 
     def waiting(self, entry: AnnounceInfo) -> Iterator[SubscribeIdentity]:
-        """The subscribes that an announce matches."""
+        """Yield the subscribes that an announce matches."""
         if entry.name_hash is None:
             for key, source in self._subscribes.below(entry.element_hashes):
                 yield source, key
@@ -263,7 +275,7 @@ class ControlServer:
     def subscribes_changed(
         self, now: float, changes: Iterable[Change[SubscribeIdentity, SubscribeInfo]]
     ) -> None:
-        """What ``take_changes`` of the subscribes gave."""
+        """Handle what ``take_changes`` of the subscribes returned."""
         for change in changes:
             source, key = change.identity
             if change.previous is not None:
@@ -291,15 +303,16 @@ class ControlServer:
             self._respond(now, session, response)
 
     def response(self, now: float, session: int, response: SubscribeResponse) -> None:
-        """An answer to a subscribe is on its way to its s-relay."""
-        back = way_back(self._table, session, response)
+        """Pass a response on towards its s-relay."""
+        back = return_session(self._table, session, response)
         if back is not None:
             parameters = response.parameters.carried()
             self._respond(now, back, replace(response, parameters=parameters))
 
-    def __len__(self) -> int:
-        """How many subscribes are indexed."""
-        return len(self._subscribes)
+    def sizes(self) -> ControlSizes:
+        """Return how many entries the tables have."""
+        announced = sum(len(entries) for entries in self._announced.values())
+        return ControlSizes(announced, len(self._subscribes), len(self._leavers))
 
 
 def _announce(entry: AnnounceInfo) -> Announce[int]:

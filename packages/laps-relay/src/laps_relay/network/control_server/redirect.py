@@ -1,20 +1,21 @@
-"""Where the clients of a relay that drains go: to a near relay that has the same subscriptions.
+"""Where the clients of a draining relay go: to a near relay with the same subscriptions.
 
-Seed 000, "Optimizing Peering using MoQT GOAWAY": an Edge knows from its information bases who else
-receives what a client of its own receives. A client that is sent there costs the network nothing
-new, and finds its tracks flowing::
+Seed 000, "Optimizing Peering using MoQT GOAWAY": an Edge knows from its information bases which
+other relays receive the tracks of its clients. A client that is sent there costs the network
+nothing new, and its tracks arrive there already::
 
-    client's tracks --> holders: who subscribes to them, or publishes them
-    nodes           --> places:  who takes clients, is not overloaded and does not drain
+    client's tracks --> holders: nodes that subscribe to them, or publish them
+    nodes           --> places:  Edges that take clients, are not overloaded and do not drain
                                    |
                                    v
-                        choose:  near, not busy, most of the tracks; if nobody is near the nearest
+                        choose:  near, not busy, most of the tracks; if none is near the nearest
 
-Near is the same region. Where regions are not configured, it is a short round trip. A client stays
-near though a relay far away has its tracks: it would pay for that with every object. Among places
-that are equal for a client its session number decides, so that not all go to the same one.
+Near is the same region. Where regions are not configured, near is a short round trip. A client
+stays near even if a distant relay has its tracks: the distance would delay every object. Among
+equal places the session number decides, so that clients are spread.
 
-How clients reach an Edge is in its node information, as the label ``client`` (laps-2, 5.2).
+The address for clients is in the node information of an Edge, as the label ``client`` (laps-2,
+5.2).
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ __all__ = [
     "CLIENT_LABEL",
     "NEAR_US",
     "STEP_US",
+    "ClientTrack",
     "Place",
-    "Wanted",
     "choose",
     "client_address",
     "holders",
@@ -63,20 +64,20 @@ class Place(NamedTuple):
     """``moqt://host:port``."""
     region: str
     rtt_us: int | None
-    """None: nobody has measured it, and no way is known on which data goes there."""
+    """None: not measured, and no path for data is known."""
     busy: bool = False
 
 
-class Wanted(NamedTuple):
+class ClientTrack(NamedTuple):
     """A track that a client has, by its hashes."""
 
     key: int
-    """Of the full name."""
+    """The full-name hash."""
     track: Subscribe[int]
 
 
 def _authority(url: str) -> tuple[str, int] | None:
-    """Host and port of the address of an Edge; None if it is none."""
+    """Return host and port of the address of an Edge; None if the address is not valid."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -89,12 +90,12 @@ def _authority(url: str) -> tuple[str, int] | None:
 
 
 def is_place(url: str) -> bool:
-    """Whether clients can be sent there: ``moqt://host:port``."""
+    """Return whether clients can be sent to a URL: ``moqt://host:port``."""
     return _authority(url) is not None
 
 
 def is_loopback_url(url: str) -> bool:
-    """Whether only clients on the same machine can go there."""
+    """Return whether only clients on the same machine can use a URL."""
     found = _authority(url)
     if found is None:
         return False
@@ -110,7 +111,7 @@ def _address(node: NodeSelf) -> str:
 
 
 def takes_clients(node: NodeSelf) -> bool:
-    """Whether clients of others can be sent to a node."""
+    """Return whether clients of other relays can be sent to a node."""
     return (
         node.relay_type is RelayType.EDGE
         and node.load.load_class not in _FULL
@@ -121,10 +122,10 @@ def takes_clients(node: NodeSelf) -> bool:
 def places(
     nodes: Iterable[tuple[NodeSelf, int | None]], *, own_url: str, loopback: bool
 ) -> list[Place]:
-    """Edges that may take clients, of nodes and the round trip to each.
+    """Return the Edges that may take clients, of nodes and the round trip to each.
 
-    ``own_url`` is no place: who shares our address (a worker beside us) is not elsewhere.
-    Addresses on loopback are of use only to those who are there too.
+    ``own_url`` is no place: a worker beside this relay shares its address. Loopback addresses are
+    included only with ``loopback``.
     """
     found = []
     for node, rtt_us in nodes:
@@ -136,11 +137,11 @@ def places(
 
 
 def holders(
-    wanted: Iterable[Wanted],
+    wanted: Iterable[ClientTrack],
     subscribes: Iterable[SubscribeInfo],
     announces: Iterable[AnnounceInfo],
 ) -> dict[int, frozenset[NodeId]]:
-    """The nodes that have a track already: their clients receive it, or publish it."""
+    """Return by key the nodes that have a track already: their clients receive or publish it."""
     tracks = {item.key: item.track for item in wanted}
     found: dict[int, set[NodeId]] = {key: set() for key in tracks}
     for entry in subscribes:
@@ -162,7 +163,7 @@ def choose(
     region: str = "",
     session: int = 0,
 ) -> Place | None:
-    """The best place for a client with tracks of these keys; None if there is none."""
+    """Return the best place for a client with tracks of these keys; None if there is none."""
     best: tuple[bool | int, ...] | None = None
     equals: list[Place] = []
     for place in candidates:
@@ -180,14 +181,14 @@ def choose(
 
 
 def is_near(place: Place, region: str) -> bool:
-    """Whether a client of this region loses nothing by going there."""
+    """Return whether a place is near for a client of this region."""
     if region and place.region:
         return place.region == region
     return place.rtt_us is not None and place.rtt_us <= NEAR_US
 
 
 def client_address(url: str, *, webtransport: bool, path: str = "") -> str:
-    """A place's address in the words of a client: its own scheme and path."""
+    """Return the address of a place for a client: with the client's scheme and path."""
     rest = url.partition("://")[2]
     if webtransport:
         return f"https://{rest}{path or '/'}"

@@ -1,18 +1,18 @@
-"""The control servers that there are, and the Edges that do not share them with us.
+"""The known control servers, and the Edges that do not share them with this relay.
 
 ::
 
-    node information --> servers     every Edge has a session with each: whom to dial
-                     '-> apart       Edges that a control server cannot bring together with us
+    node information --> servers     every Edge has a session with each: which ones to dial
+                     '-> apart       Edges that no control server can match with this relay
 
-An Edge says in its node information whom it reaches, control servers too. Our announces are with
-all of ours, a subscribe is with two of its Edge's. So two Edges meet if they have a server in
-common and each lacks fewer of the other's than hold a subscribe. Those who do not are *apart*: they
-have just come and have no session yet, or something is between them and the servers. Entries for
-them and from them are flooded as if there were no servers, from peer to peer.
+An Edge lists in its node information the nodes that it reaches, control servers too. Its announces
+are on all of its servers, a subscribe is on two of them. So two Edges find each other if they have
+a server in common and each lacks fewer of the other's servers than hold a subscribe. Other Edges
+are *apart*: they are new and have no session yet, or cannot reach the servers. Entries for them and
+from them are flooded from peer to peer, as if there were no servers.
 
-Who is not a peer is given time for its sessions with the servers: otherwise all relays of a network
-would tell all that they have to everybody who comes.
+An Edge that is no peer gets time for its sessions with the servers. Otherwise all relays of a
+network would send all their entries to every new Edge.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ __all__ = ["Servers", "meet"]
 
 
 def meet(ours: frozenset[NodeId], theirs: frozenset[NodeId]) -> bool:
-    """Whether two Edges with these control servers find each other through them."""
+    """Return whether two Edges with these control servers find each other through them."""
     return bool(ours & theirs) and len(ours - theirs) < REPLICAS and len(theirs - ours) < REPLICAS
 
 
 class Servers:
-    """What node information says of control servers, kept up to date."""
+    """The control servers by node information, kept up to date."""
 
     __slots__ = ("_apart", "_grace", "_nodes", "_ours", "_sessions", "due", "known")
 
@@ -44,18 +44,18 @@ class Servers:
         self._ours: frozenset[NodeId] = frozenset()
         self._sessions = 0
         self._apart: dict[NodeId, float] = {}
-        """Since when."""
+        """The Edges that are apart, and since when."""
         self.known: dict[NodeId, tuple[str, ...]] = {}
-        """All of them, and how they are dialled."""
+        """All known control servers, and their addresses."""
         self.due: float | None = None
-        """When :meth:`apart` may give somebody more."""
+        """When :meth:`apart` may return more Edges."""
 
     def changed(
         self, now: float, nodes: Iterable[NodeId], ours: frozenset[NodeId], sessions: int = 0
     ) -> None:
-        """Node information of these has changed, or with which servers we have sessions.
+        """Apply changed node information, or a change of our sessions with servers.
 
-        ``sessions`` is another number whenever any session has come or gone.
+        ``sessions`` is another number whenever any session has been added or removed.
         """
         self._sessions = sessions
         nodes = tuple(nodes)
@@ -69,7 +69,7 @@ class Servers:
                 again |= node not in self.known
                 self.known[node] = info.node.contacts
         if not ours:
-            # Everything is flooded anyway.
+            # Without servers everything is flooded.
             self._apart.clear()
             return
         for node in (*nodes, *self._nodes.nodes()) if again else nodes:
@@ -79,7 +79,7 @@ class Servers:
                 self._apart.pop(node, None)
 
     def may_change(self, now: float, ours: frozenset[NodeId], sessions: int = 0) -> bool:
-        """Whether time, peers or our sessions may change something, though no node or way did."""
+        """Return whether time, peers or our sessions may change the result of :meth:`apart`."""
         if sessions != self._sessions or (ours is not self._ours and ours != self._ours):
             return True
         return self.due is not None and now >= self.due
@@ -94,7 +94,7 @@ class Servers:
         return not meet(self._ours, theirs)
 
     def apart(self, now: float, is_peer: Callable[[NodeId], bool]) -> dict[NodeId, NodeId]:
-        """The Edges for which entries are flooded, each with the peer that leads to it."""
+        """Return the Edges for which entries are flooded, each with the peer that leads to it."""
         found: dict[NodeId, NodeId] = {}
         self.due = None
         for node, since in self._apart.items():

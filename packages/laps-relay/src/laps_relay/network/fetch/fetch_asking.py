@@ -2,15 +2,15 @@
 
 ::
 
-    ask() --> FETCH_REQUEST to the nearest who may have it --no--> to the next one --no--> refused
-                  |  yes                      (gone: as no)
+    ask() --> FETCH_REQUEST to the nearest holder --refused--> to the next one --...--> refused
+                  |  accepted              (a lost holder counts as a refusal)
                   v
-              accepted --> its stream ends: over()
+              accepted --> the stream ends: over()
                   |
-                  '--> who serves it is gone: refused
+                  '--> the serving relay is lost: refused
     cancel() --> FETCH_CANCEL
 
-An ID is random and lives as long as its FETCH: who does not know it can not answer.
+A FETCH id is random and lives as long as its FETCH: a relay that does not know it cannot answer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from laps_relay.network.fetch.fetch_router import FetchRouter, entry_of
-from laps_relay.network.subscriptions.interests import TrackHashes
+from laps_relay.network.subscriptions.subscriptions import TrackHashes
 from laps_relay.policy.facts import scope_of
 from laps_sdk.upstream.interfaces import FetchRefusal, FetchSide
 from laps_wire.hashing import KeyedHasher
@@ -37,21 +37,21 @@ from laps_wire.peering.laps2 import (
 __all__ = ["MAX_ASKED", "FetchAsking"]
 
 MAX_ASKED: Final = 4
-"""So many relays are asked for one FETCH, one after the other."""
+"""How many relays are asked for one FETCH, one after the other."""
 
 
 @dataclass(slots=True, eq=False)
 class _Asked:
     name: FullTrackName
     request: FetchRequest
-    """As it was last sent."""
+    """The last message that was sent."""
     rest: list[NodeId]
-    """Who else may be asked."""
+    """The holders that are not asked yet."""
     accepted: bool = False
 
 
 class FetchAsking:
-    """All that are under way, by ID."""
+    """The FETCHes of our own clients, by id."""
 
     __slots__ = ("_asked", "_hasher", "_local", "_router", "_side", "dropped")
 
@@ -62,10 +62,10 @@ class FetchAsking:
         self._side: FetchSide | None = None
         self._asked: dict[int, _Asked] = {}
         self.dropped = 0
-        """Answers that nobody asked for."""
+        """Responses to unknown FETCHes."""
 
     def attach(self, side: FetchSide) -> None:
-        """Who hears of answers."""
+        """Set who receives the answers."""
         self._side = side
 
     def __len__(self) -> int:
@@ -74,9 +74,9 @@ class FetchAsking:
     # Our clients
 
     def ask(self, now: float, name: FullTrackName, data: SubscribeData) -> int | FetchRefusal:
-        """Ask for a range of a track; gives its ID, or why nobody can be asked."""
+        """Ask for a range of a track; return the FETCH id, or why no relay can be asked."""
         router, own = self._router, self._router.node(self._local)
-        refusal = None if own is None else router.policy.want(name, own)
+        refusal = None if own is None else router.policy.local_subscribe(name, own)
         if refusal is not None:
             return FetchRefusal(SubscribeCode.POLICY, refusal.reason)
         track = self._hashes(name)
@@ -103,13 +103,13 @@ class FetchAsking:
         )
 
     def _next(self, now: float, asked: _Asked) -> FetchRefusal | None:
-        """Ask the next one; why not, if there is none that can be asked."""
+        """Ask the next holder; return why not if none is left that can be asked."""
         router = self._router
         no = FetchRefusal(SubscribeCode.UNREACHABLE, "no relay that passes fetches on leads there")
         while asked.rest:
             request = asked.request = replace(asked.request, target=asked.rest.pop(0))
             entry = entry_of(request)
-            for session in router.ways(request.target):
+            for session in router.sessions_to(request.target):
                 peer = router.peer(session)
                 refusal = None if peer is None else router.policy.export_subscribe(entry, peer)
                 if refusal is not None:
@@ -119,23 +119,24 @@ class FetchAsking:
         return no
 
     def cancel(self, now: float, fetch_id: int) -> None:
-        """Nobody waits for it any more."""
+        """Cancel a FETCH."""
         asked = self._asked.pop(fetch_id, None)
         if asked is not None:
             target = asked.request.target
             message = FetchCancel(self._local, target, fetch_id, 0)
             _ = any(
-                self._router.send(now, session, message) for session in self._router.ways(target)
+                self._router.send(now, session, message)
+                for session in self._router.sessions_to(target)
             )
 
     def over(self, fetch_id: int) -> None:
-        """Its stream has ended."""
+        """Forget a FETCH whose stream has ended."""
         self._asked.pop(fetch_id, None)
 
-    # Others
+    # Other relays
 
     def response(self, now: float, response: FetchResponse) -> None:
-        """An answer to a FETCH of ours."""
+        """Handle a response to a FETCH of ours."""
         asked = self._asked.get(response.fetch_id)
         if asked is None or (asked.accepted and response.code == SubscribeCode.ACCEPTED):
             self.dropped += 1
@@ -151,7 +152,7 @@ class FetchAsking:
             self._refused(now, asked, FetchRefusal(SubscribeCode.HASH_COLLISION, reason))
             return
         asked.accepted = True
-        # A control server may have sent it on.
+        # A control server may have forwarded the request.
         asked.request = replace(asked.request, target=response.responder)
         if self._side is not None:
             self._side.fetch_answered(now, response.fetch_id, 0, response.reason, response.data)
@@ -165,7 +166,7 @@ class FetchAsking:
             self._side.fetch_answered(now, fetch_id, no.code, no.reason, no.data)
 
     def node_gone(self, now: float, node: NodeId) -> None:
-        """A node is not reached any more: it does not answer."""
+        """Treat a node that became unreachable as a refusal of all that it was asked."""
         no = FetchRefusal(SubscribeCode.UNREACHABLE, "the publisher's relay is out of reach")
         for asked in [each for each in self._asked.values() if each.request.target == node]:
             self._refused(now, asked, no)

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from laps_relay.network.control_server.control_server import ControlServer
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.sets.sets import Sets
-from laps_relay.network.subscriptions.interests import Interests, TrackHashes
+from laps_relay.network.subscriptions.subscriptions import Subscriptions, TrackHashes
 from laps_relay.peer_forwarding.feed import PlaneFeed
 from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_relay.policy.interface import Policy
@@ -63,7 +63,6 @@ class FetchRouter:
     """Finds paths for messages about fetches, and feeds for their answers."""
 
     __slots__ = (
-        "_interests",
         "_links",
         "_local",
         "_nib",
@@ -71,6 +70,7 @@ class FetchRouter:
         "_plane",
         "_server",
         "_sets",
+        "_subscriptions",
         "draw",
         "node",
         "policy",
@@ -86,7 +86,7 @@ class FetchRouter:
         nib: Nib,
         sets: Sets,
         plane: PeerPlane,
-        interests: Interests,
+        subscriptions: Subscriptions,
         server: ControlServer | None,
         policy: Policy,
         node: Callable[[NodeId], NodeSelf | None],
@@ -105,7 +105,7 @@ class FetchRouter:
         self._nib = nib
         self._sets = sets
         self._plane = plane
-        self._interests = interests
+        self._subscriptions = subscriptions
         self._server = server
         self.policy = policy
         self.node = node
@@ -121,46 +121,46 @@ class FetchRouter:
             return None
         return self.node(link.node) or link.info.node
 
-    def ways(self, node: NodeId) -> list[int]:
+    def sessions_to(self, node: NodeId) -> list[int]:
         """Return the sessions with peers that forward fetches towards a node, the best first."""
-        links = (self._links.control(way.peer) for way in self._nib.candidates(node))
+        links = (self._links.control(path.peer) for path in self._nib.candidates(node))
         found = [link for link in links if link is not None and Feature.FETCHES in link.features]
         return list(dict.fromkeys(link.session for link in found))
 
     def holders(self, track: TrackHashes) -> list[NodeId]:
-        """Other nodes that may have the objects of a track, the nearest first.
+        """Return other nodes that may have the objects of a track, the nearest first.
 
-        Control servers come last: they can only send a request on.
+        Control servers come last: they can only forward a request.
         """
-        known = [node for node in self._interests.holders(track) if node != self._local]
+        known = [node for node in self._subscriptions.holders(track) if node != self._local]
         known.sort(key=self._distance)
         return list(dict.fromkeys((*known, *self.replicas(track.key))))
 
     def _distance(self, node: NodeId) -> tuple[bool, int, int]:
-        way = self._nib.best(node)
-        return (True, 0, 0) if way is None else (False, way.hops, way.cost_us)
+        path = self._nib.best(node)
+        return (True, 0, 0) if path is None else (False, path.hops, path.cost_us)
 
     def announcers(self, request: FetchRequest) -> list[NodeId] | None:
-        """A control server: the Edges that announced it, the nearest first."""
+        """Return the Edges that announced a track, the nearest first; None: no control server."""
         if self._server is None:
             return None
         return sorted(self._server.announcers(entry_of(request)), key=self._distance)
 
     def open_feed(self, now: float, request: FetchRequest, name: FullTrackName) -> PlaneFeed | None:
-        """Make a feed for the answer, to its source; None if no way leads there."""
+        """Open a feed for the answer to a FETCH; return None if no path leads to its source."""
         key, number = request.full_name_hash, next(self._numbers)
         feed = self._plane.open_feed(
             number, key, request.fetch_id, PayloadFormat.MOQT_18, flags=FLAG_FETCH
         )
         scope = self.policy.scope(name)
         self._sets.set_feed(now, feed.ingress, None, frozenset({request.source}), scope)
-        if self._sets.leads(feed.ingress):
+        if self._sets.is_routed(feed.ingress):
             return feed
         self.close_feed(now, feed, cut=False)
         return None
 
     def close_feed(self, now: float, feed: PlaneFeed, *, cut: bool) -> None:
-        """Nothing more goes into it; with ``cut`` what is under way is reset."""
+        """Close a feed; with ``cut`` streams under way are reset."""
         if cut:
             self._sets.set_feed(now, feed.ingress, None, _NOBODY, "")
         self._sets.drop_feed(now, feed.ingress)

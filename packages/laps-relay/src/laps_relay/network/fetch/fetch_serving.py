@@ -2,9 +2,9 @@
 
 ::
 
-    request() --> room? name? policy? a way back? --> serve_fetch() --> fetched() --> stream
+    request() --> limits? name? policy? a path back? --> serve_fetch() --> fetched() --> stream
                        |                                    |                            |
-                       '--> FETCH_RESPONSE <-- refused() ---'        served(), cancel() -'--> over
+                       '--> FETCH_RESPONSE <-- refused() ---'        served(), cancel() -'--> end
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from laps_wire.peering.laps2 import (
 __all__ = ["MAX_FETCHES", "MAX_SERVED", "FetchServing"]
 
 MAX_FETCHES: Final = 256
-"""Of one source at a time."""
+"""FETCHes of one source at a time."""
 MAX_SERVED: Final = 2048
-"""Of all of them."""
+"""FETCHes of all sources at a time."""
 _RETRY_MS: Final = 1000
-"""When to ask again whoever has no room now."""
+"""After how many milliseconds a source over its limit may ask again."""
 
 
 @dataclass(slots=True, eq=False)
@@ -46,7 +46,7 @@ class _Served:
 
 
 class FetchServing:
-    """All that are served, by who asks and its ID there."""
+    """The FETCHes that this relay serves, by source and id."""
 
     __slots__ = ("_counts", "_hasher", "_local", "_router", "_served", "_side")
 
@@ -59,20 +59,20 @@ class FetchServing:
         self._counts: Counter[NodeId] = Counter()
 
     def attach(self, side: FetchSide) -> None:
-        """Who answers."""
+        """Set who answers the requests."""
         self._side = side
 
     def __len__(self) -> int:
         return len(self._served)
 
-    # Others
+    # Other relays
 
     def request(self, now: float, request: FetchRequest) -> FetchRefusal | None:
-        """Another relay asks us; why it gets nothing, if that is known at once."""
+        """Begin to serve a FETCH of another relay; return why not if that is known at once."""
         side, source = self._side, request.source
         handle = source, request.fetch_id
         if handle in self._served:
-            return None  # it came twice
+            return None  # a duplicate
         if side is None:
             return NO_FETCHES
         if len(self._served) >= MAX_SERVED or self._counts[source] >= MAX_FETCHES:
@@ -99,12 +99,12 @@ class FetchServing:
         return self._hasher.full_name(name.namespace.fields, name.name)
 
     def cancel(self, now: float, handle: FetchHandle) -> None:
-        """Who asked does not want the rest."""
+        """End a FETCH that its source cancelled."""
         if self._remove(now, handle, cut=True) and self._side is not None:
             self._side.drop_fetch(now, handle)
 
     def node_gone(self, now: float, node: NodeId) -> None:
-        """A node is not reached any more: it gets nothing."""
+        """End all FETCHes of a node that became unreachable."""
         if node in self._counts:
             for handle in [each for each in self._served if each[0] == node]:
                 self.cancel(now, handle)
@@ -112,7 +112,7 @@ class FetchServing:
     # Our clients
 
     def fetched(self, handle: FetchHandle, data: SubscribeData) -> FetchResponse | None:
-        """It is answered; the response, unless nobody waits for it."""
+        """Return the response that accepts a FETCH; None if it was cancelled."""
         served = self._served.get(handle)
         if served is None:
             return None
@@ -128,15 +128,15 @@ class FetchServing:
         )
 
     def refused(self, now: float, handle: FetchHandle, no: FetchRefusal) -> FetchResponse | None:
-        """It is not answered; the response, unless nobody waits for it."""
+        """End a FETCH; return the response that refuses it, or None if it was cancelled."""
         return self.response(handle, no) if self._remove(now, handle, cut=True) else None
 
     def served(self, now: float, handle: FetchHandle) -> None:
-        """Its stream has ended."""
+        """Close the feed of a FETCH whose stream has ended."""
         self._remove(now, handle, cut=False)
 
     def response(self, handle: FetchHandle, no: FetchRefusal) -> FetchResponse:
-        """What a relay is told that gets nothing from us, or not through us."""
+        """Return the response that refuses a FETCH."""
         retry = _RETRY_MS if no.code == SubscribeCode.LIMIT else 0
         reason, data = bounded_reason(no.reason), bounded(no.data)
         return FetchResponse(*handle, self._local, 0, no.code, reason, retry, data)

@@ -1,4 +1,4 @@
-"""FETCHes across the network: what is for us, and what goes on (laps-2, 6.5).
+"""FETCHes across the network: messages for this relay, and messages to forward (laps-2, 6.5).
 
 ::
 
@@ -6,9 +6,9 @@
                 <-answered--             <--response--       <--...--
                                           --cancel--->
 
-A message is for one relay. A relay on the way passes it to the best peer that knows fetches, by the
-node information that it has anyway, and remembers nothing: there is no table that a flood could
-fill. What a peer may cause is bounded by a budget of its own.
+A message is for one relay. A relay in between forwards it to the best peer that supports fetches,
+by its node information, and keeps no state: there is no table that a flood could fill. A budget
+bounds what each peer may cause.
 """
 
 from __future__ import annotations
@@ -34,34 +34,34 @@ from laps_wire.peering.laps2.limits import MAX_HOPS
 __all__ = ["BURST", "RATE", "Fetches"]
 
 BURST: Final = 500.0
-"""Messages of one peer at once ..."""
+"""Messages that one peer may send at once ..."""
 RATE: Final = 200.0
 """... and in a second."""
 
 
 class Fetches:
-    """Takes messages about fetches, from peers and from our own clients."""
+    """Handles messages about fetches, of peers and of our own clients."""
 
-    __slots__ = ("_budgets", "_local", "_router", "asking", "serving")
+    __slots__ = ("_budgets", "_local", "asking", "router", "serving")
 
     def __init__(self, local: NodeId, router: FetchRouter, hasher: KeyedHasher) -> None:
         self._local = local
-        self._router = router
+        self.router = router
         self.asking = FetchAsking(local, router, hasher)
         self.serving = FetchServing(local, router, hasher)
         self._budgets: dict[int, tuple[float, float]] = {}
-        """By session: what is left, and when that was."""
+        """By session: the messages left, and the time of that count."""
 
     def attach(self, side: FetchSide) -> None:
-        """Our own clients."""
+        """Connect our own clients."""
         self.asking.attach(side)
         self.serving.attach(side)
 
     # Peers
 
     def received(self, now: float, session: int, message: FetchMessage) -> None:
-        """A peer sent a message: for us, or for another relay."""
-        within = self._pay(now, session)
+        """Handle a message of a peer: for this relay, or for another one."""
+        within = self._spend(now, session)
         match message:
             case FetchRequest():
                 self._request(now, session, message, within=within)
@@ -79,15 +79,15 @@ class Fetches:
                     self._pass(now, session, message, message.target)
 
     def session_gone(self, session: int) -> None:
-        """A session has ended."""
+        """Forget the budget of a session that has ended."""
         self._budgets.pop(session, None)
 
     def node_gone(self, now: float, node: NodeId) -> None:
-        """A node is not reached any more."""
+        """End the FETCHes with a node that became unreachable."""
         self.asking.node_gone(now, node)
         self.serving.node_gone(now, node)
 
-    def _pay(self, now: float, session: int) -> bool:
+    def _spend(self, now: float, session: int) -> bool:
         left, when = self._budgets.get(session, (BURST, now))
         left = min(BURST, left + (now - when) * RATE)
         within = left >= 1
@@ -97,26 +97,26 @@ class Fetches:
     def _request(self, now: float, session: int, request: FetchRequest, *, within: bool) -> None:
         source = request.source
         if source == self._local:
-            return  # it went round
-        no = self._judge(now, session, request, within=within)
+            return  # it came back to its source
+        no = self._handle_request(now, session, request, within=within)
         if no is not None:
             handle = source, request.fetch_id
             self._respond(now, self.serving.response(handle, no), session)
 
-    def _judge(
+    def _handle_request(
         self, now: float, session: int, request: FetchRequest, *, within: bool
     ) -> FetchRefusal | None:
-        """Do what a request wants; why not, if it cannot be done."""
+        """Serve or forward a request; return why not."""
         if not within:
             return FetchRefusal(SubscribeCode.LIMIT, "too many fetches at once")
-        peer = self._router.peer(session)
+        peer = self.router.peer(session)
         refusal = None
         if peer is not None:
-            refusal = self._router.policy.import_subscribe(entry_of(request), peer)
+            refusal = self.router.policy.import_subscribe(entry_of(request), peer)
         if refusal is not None:
             return FetchRefusal(SubscribeCode.POLICY, refusal.reason)
         if request.target == self._local:
-            announcers = self._router.announcers(request)
+            announcers = self.router.announcers(request)
             if announcers is None:
                 return self.serving.request(now, request)
             others = [node for node in announcers if node != request.source]
@@ -128,40 +128,40 @@ class Fetches:
     def _pass(
         self, now: float, session: int, message: FetchMessage, to: NodeId
     ) -> FetchRefusal | None:
-        """Send a message on; why not, if it stays here."""
+        """Forward a message; return why not."""
         no = FetchRefusal(SubscribeCode.UNREACHABLE, f"no way to {to} for a fetch")
         if message.hops >= MAX_HOPS:
             return FetchRefusal(SubscribeCode.UNREACHABLE, "it goes round")
         onward = replace(message, hops=message.hops + 1, parameters=message.parameters.carried())
-        for way in self._router.ways(to):
-            if way == session:
+        for onward_session in self.router.sessions_to(to):
+            if onward_session == session:
                 continue
-            peer, refusal = self._router.peer(way), None
+            peer, refusal = self.router.peer(onward_session), None
             if isinstance(onward, FetchRequest) and peer is not None:
-                refusal = self._router.policy.export_subscribe(entry_of(onward), peer)
+                refusal = self.router.policy.export_subscribe(entry_of(onward), peer)
             if refusal is not None:
                 no = FetchRefusal(SubscribeCode.POLICY, refusal.reason)
-            elif self._router.send(now, way, onward):
+            elif self.router.send(now, onward_session, onward):
                 return None
         return no
 
     def _respond(self, now: float, response: FetchResponse, session: int | None = None) -> None:
-        """Answer a relay: over the session on which it was heard, or any other way."""
-        ways = self._router.ways(response.source)
+        """Send a response over the session of its request, or over any other path."""
+        sessions = self.router.sessions_to(response.source)
         if session is not None:
-            ways.insert(0, session)
-        _ = any(self._router.send(now, way, response) for way in ways)
+            sessions.insert(0, session)
+        _ = any(self.router.send(now, each, response) for each in sessions)
 
     # Our own clients
 
     def fetched(self, now: float, handle: FetchHandle, data: SubscribeData) -> None:
-        """A FETCH of another relay is answered."""
+        """Accept a FETCH of another relay."""
         response = self.serving.fetched(handle, data)
         if response is not None:
             self._respond(now, response)
 
     def refused(self, now: float, handle: FetchHandle, no: FetchRefusal) -> None:
-        """It is not."""
+        """Refuse a FETCH of another relay."""
         response = self.serving.refused(now, handle, no)
         if response is not None:
             self._respond(now, response)

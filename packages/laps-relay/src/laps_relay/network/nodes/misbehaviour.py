@@ -37,18 +37,22 @@ class ViolationCounter:
         times.append(now)
         return len(times) > MAX_VIOLATIONS and times[0] > now - PERIOD
 
+    def __len__(self) -> int:
+        """How many sessions have violations that still count."""
+        return len(self._times)
+
     def forget(self, session: int) -> None:
         """Drop the counter of a session that has ended."""
         self._times.pop(session, None)
 
 
 class RecentWithdrawals:
-    """What peers were told of and are not told of any more, for a while."""
+    """Nodes that were withdrawn from peers a short time ago."""
 
     __slots__ = ("_blind", "_most", "_times", "_window")
 
     def __init__(self, window: float, most: int = 65_536) -> None:
-        """Remembers for ``window`` seconds; with more than ``most`` everybody is trusted."""
+        """Remember for ``window`` seconds; with more than ``most`` every peer is trusted."""
         self._window = window
         self._most = most
         self._times: dict[tuple[NodeId, NodeId], float] = {}
@@ -56,7 +60,7 @@ class RecentWithdrawals:
         self._blind = float("-inf")
 
     def add(self, now: float, peer: NodeId, nodes: Iterable[NodeId]) -> None:
-        """A peer hears now that there is no way to these nodes through us."""
+        """Record that these nodes are withdrawn from a peer now."""
         times = self._times
         for node in nodes:
             times.pop((peer, node), None)
@@ -70,7 +74,7 @@ class RecentWithdrawals:
             del times[oldest]
 
     def recent(self, now: float, peer: NodeId, node: NodeId) -> bool:
-        """Whether a peer may not have heard it yet."""
+        """Return whether a withdrawal may not have reached the peer yet."""
         then = self._times.get((peer, node))
         return now < self._blind or (then is not None and then > now - self._window)
 

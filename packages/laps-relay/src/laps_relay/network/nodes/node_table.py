@@ -1,9 +1,9 @@
-"""The best way to every node, kept as ways come, change and go (laps-2, 5.1).
+"""The best path to every node, kept as paths are added, changed and removed (laps-2, 5.1).
 
-A way that is better than the best one takes its place at once. Where the best one became worse or
-went, the node is *stale*: all its ways are looked at again when somebody asks, once for everything
-that happened until then. So an entry costs the same in a relay with four peers and in a control
-server with a thousand.
+A path that is better than the best one replaces it at once. Where the best one became worse or was
+removed, the node is *stale*: all its paths are compared again on the next request, once for
+everything that happened until then. So an entry costs the same in a relay with four peers and in a
+control server with a thousand.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ __all__ = ["NodeTable"]
 
 
 class NodeTable:
-    """All entries of all peers, and what is best."""
+    """All entries of all peers, and the best path to each node."""
 
     __slots__ = (
         "_order",
         "_plain",
         "_weights",
-        "news",
+        "changed_selves",
         "nodes",
+        "paths",
         "peers",
         "records",
         "routes",
         "stale",
         "touched",
-        "ways",
     )
 
     def __init__(self, order: Order) -> None:
@@ -50,25 +50,25 @@ class NodeTable:
         self.stale: dict[NodeId, bool] = {}
         """Nodes that :meth:`refresh` looks at; ask for it first.
 
-        With each, whether the entry of the best way was replaced: it may only look the same."""
+        With each, whether the entry of the best path was replaced: it may be equal."""
         self.peers: dict[NodeId, PeerRecord] = {}
         self.records: dict[NodeId, NodeRecord] = {}
         # What others must look at; they empty it.
         self.touched: dict[NodeId, None] = {}
-        """The best way or the self part is not what it was, or the node is gone."""
+        """Nodes whose best path or self part changed, or that are gone."""
         self.routes: dict[NodeId, None] = {}
-        """The best way that forwards is not what it was."""
+        """Nodes whose best forwarding path changed."""
         self.nodes: dict[NodeId, None] = {}
         """It appeared, is gone, or says something else."""
-        self.news: dict[NodeId, NodeSelf | None] = {}
+        self.changed_selves: dict[NodeId, NodeSelf | None] = {}
         """The same, with what it said before; None if it was not known."""
-        self.ways: dict[NodeId, None] = {}
-        """Some way, the best one or another, came, went, or is worth something else."""
+        self.paths: dict[NodeId, None] = {}
+        """Nodes with any path that was added, removed or changed."""
 
     # Changes
 
     def put(self, peer: PeerRecord, info: NodeInfo) -> None:
-        """Take an entry of a peer in place of its former one."""
+        """Replace a peer's entry of a node."""
         node = info.node.node_id
         record = self.records.get(node)
         former = peer.entries.get(node)
@@ -78,11 +78,11 @@ class NodeTable:
         else:
             if former is not None and former == info:
                 return
-            info = _shared(record.told, info)
+            info = _shared(record.latest, info)
             if former is not None:
                 info = _shared(former, info)
         peer.entries[node] = info
-        self.ways[node] = None
+        self.paths[node] = None
         best = record.best
         if node in self.stale:
             if best is peer:
@@ -95,29 +95,29 @@ class NodeTable:
             elif best is peer:
                 self.stale[node] = True
                 return
-        told = record.told
-        if info.node is not told.node:
-            if _newer(info.node, told.node):
-                record.told = info
-                self._spread(record, told.node)
-            elif former is not None and former.node is told.node and not self._held(record):
+        newest = record.latest
+        if info.node is not newest.node:
+            if _newer(info.node, newest.node):
+                record.latest = info
+                self._spread(record, newest.node)
+            elif former is not None and former.node is newest.node and not self._held(record):
                 self.stale[node] = False
 
     def drop(self, peer: PeerRecord, node: NodeId) -> None:
-        """Forget an entry of a peer."""
+        """Remove a peer's entry of a node."""
         peer.filtered.pop(node, None)
         if peer.entries.pop(node, None) is None:
             return
-        self.ways[node] = None
+        self.paths[node] = None
         if node not in self.stale:
             record = self.records[node]
             if record.best is peer or not self._held(record):
                 self.stale[node] = False
 
     def set_filtered(self, peer: PeerRecord, node: NodeId, filtered: bool) -> None:
-        """Say whether policy keeps us from using what a peer says, or is about to say, of a node.
+        """Set whether policy forbids the use of a peer's entry of a node, present or next.
 
-        What the node says of itself counts all the same: policy must see it when it judges others.
+        The self part of the node counts all the same: policy must see it when it checks others.
         """
         if filtered is (node in peer.filtered):
             return
@@ -127,19 +127,19 @@ class NodeTable:
             del peer.filtered[node]
         if node in peer.entries:
             self.stale[node] = True
-            self.ways[node] = None
+            self.paths[node] = None
 
     def invalidate(self, nodes: Iterable[NodeId]) -> None:
-        """Something that ranks of ways to these nodes depend on is not what it was."""
+        """Compare the paths to these nodes again: an input of their ranks has changed."""
         for node in nodes:
             self.stale.setdefault(node, False)
-            self.ways[node] = None
+            self.paths[node] = None
 
     def rerank(self, node: NodeId) -> None:
-        """Look at the load of a relay: it counts on every way that passes it."""
+        """Apply the load of a relay, which counts on every path through it."""
         peer = self.peers.get(node)
         record = self.records.get(node)
-        load = LoadClass.NORMAL if record is None else record.told.node.load.load_class
+        load = LoadClass.NORMAL if record is None else record.latest.node.load.load_class
         if peer is not None and peer.draining:
             load = LoadClass.DRAINING
         weight = LOAD_WEIGHTS[load]
@@ -152,7 +152,7 @@ class NodeTable:
         self.invalidate(target for _, target in self.through(node))
 
     def through(self, relay: NodeId) -> Iterator[tuple[PeerRecord, NodeId]]:
-        """The entries, also filtered ones, whose paths pass a relay."""
+        """Return the entries, filtered ones too, whose paths pass a relay."""
         for peer in self.peers.values():
             for node, info in peer.entries.items():
                 for item in info.path:
@@ -163,17 +163,17 @@ class NodeTable:
     # Questions
 
     def refresh(self) -> None:
-        """Look again at everything that may have become worse."""
+        """Compare all stale nodes again."""
         while self.stale:
             stale, self.stale = self.stale, {}
             for node, replaced in stale.items():
                 self._rescan(node, replaced)
 
     def candidate(self, peer: PeerRecord, info: NodeInfo) -> Candidate:
-        """An entry as a way.
+        """Return an entry as a path.
 
-        Over a session that is about to end a peer is reached only if it is not reached otherwise;
-        where the peer itself goes away, there is nothing to be gained.
+        A session that is about to end counts only if the peer has no other session. If the peer
+        itself drains, there is no difference.
         """
         load = 0
         if not self._weights:
@@ -185,17 +185,17 @@ class NodeTable:
         return Candidate(info.node.node_id, peer.node, info, peer.srtt_us, peer.carries, load)
 
     def candidates(self, node: NodeId) -> list[Candidate]:
-        """All ways of the latest epoch, the best first: first those that forward."""
-        ways = []
+        """Return all paths of the latest epoch, the best first; forwarding ones come first."""
+        paths = []
         for peer in self.peers.values():
             info = peer.entries.get(node)
             if info is not None and node not in peer.filtered:
-                ways.append((self.rank(peer, info), peer.node, self.candidate(peer, info)))
-        ways.sort()
+                paths.append((self.rank(peer, info), peer.node, self.candidate(peer, info)))
+        paths.sort()
         latest: dict[int, int] = {}
-        for rank, _, _ in ways:
+        for rank, _, _ in paths:
             latest.setdefault(rank[0], rank[1])
-        return [candidate for rank, _, candidate in ways if latest[rank[0]] == rank[1]]
+        return [candidate for rank, _, candidate in paths if latest[rank[0]] == rank[1]]
 
     # Inside
 
@@ -209,13 +209,13 @@ class NodeTable:
         return (0 if peer.carries else 1, -info.node.stamp.epoch, *order)
 
     def _rescan(self, node: NodeId, replaced: bool) -> None:
-        """Find the best way and the newest self part among all entries."""
+        """Find the best path and the newest self part among all entries."""
         record = self.records.get(node)
         if record is None:
             return
         best: PeerRecord | None = None
         rank: Rank = ()
-        told: NodeInfo | None = None
+        newest: NodeInfo | None = None
         for peer in self.peers.values():
             info = peer.entries.get(node)
             if info is None:
@@ -224,15 +224,15 @@ class NodeTable:
                 its_rank = self.rank(peer, info)
                 if best is None or its_rank < rank or (its_rank == rank and peer.node < best.node):
                     best, rank = peer, its_rank
-            if told is None or _newer(info.node, told.node):
-                told = info
+            if newest is None or _newer(info.node, newest.node):
+                newest = info
         if replaced or best is not record.best or rank != record.rank:
             self._choose(record, best, rank)
-        if told is None:
+        if newest is None:
             del self.records[node]
-            self._spread(record, record.told.node)
-        elif _newer(told.node, record.told.node) or not self._held(record):
-            before, record.told = record.told.node, told
+            self._spread(record, record.latest.node)
+        elif _newer(newest.node, record.latest.node) or not self._held(record):
+            before, record.latest = record.latest.node, newest
             self._spread(record, before)
 
     def _choose(self, record: NodeRecord, best: PeerRecord | None, rank: Rank) -> None:
@@ -244,24 +244,24 @@ class NodeTable:
         record.rank = rank
 
     def _held(self, record: NodeRecord) -> bool:
-        """Whether anybody still says what we take for the words of the node.
+        """Return whether any peer still advertises the self part that we use.
 
-        An epoch or a sequence that somebody invented must go with the last who says so.
+        An invented epoch or sequence must disappear with the last peer that advertises it.
         """
-        node, words = record.node, record.told.node
+        node, latest_self = record.node, record.latest.node
         for peer in self.peers.values():
             info = peer.entries.get(node)
-            if info is not None and info.node is words:
+            if info is not None and info.node is latest_self:
                 return True
         return False
 
     def _spread(self, record: NodeRecord, before: NodeSelf | None) -> None:
-        """A node says something else now, appeared, or is gone."""
+        """Record that a node changed its self part, appeared, or is gone."""
         node = record.node
         self.touched[node] = None
         self.nodes[node] = None
-        self.news.setdefault(node, before)
-        if node in self._weights or record.told.node.load.load_class:
+        self.changed_selves.setdefault(node, before)
+        if node in self._weights or record.latest.node.load.load_class:
             self.rerank(node)
 
 

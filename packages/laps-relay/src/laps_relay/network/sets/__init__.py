@@ -8,10 +8,12 @@
                                  |               Switch      new sets first, then the old ones end
                                  |                  |
                                  |                  v
-                                 |               EgressSets  SNS messages, by way of SetRouting
+                                 |               EgressSets  SNS messages, through SetRouting
                                  '--> PeerPlane: FIB entries
 
-``Sets`` owns the state. ``SetRouting`` joins it to steering, links and peering sessions, and emits
-an event for each change. From outside import ``sets.Sets``, ``set_routing.SetRouting`` and the rows
-and counters of ``set_records``.
+``Sets`` owns the state. ``SetRouting`` connects it to steering, links and peering sessions, and
+emits an event for each change.
+
+From outside import ``sets.Sets``, ``set_routing.SetRouting`` and the rows and counters of
+``set_records``.
 """

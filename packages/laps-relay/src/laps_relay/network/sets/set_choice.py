@@ -1,32 +1,33 @@
-"""Which session each target of an ingress gets, or why it gets none.
+"""The session of each target of an ingress, or the reason for none.
 
-A target of a peer's set that is left without a way keeps its place, and the sender is told: it has
-another way already, or finds one, and replaces the set. What it sent before is not lost then, also
-if that waits for long before a narrow link.
+A target of a peer's set that loses its path keeps its session, and the sender is informed: it has
+another path already, or finds one, and replaces the set. So what it sent before is not lost, also
+if that waits for long before a slow link.
 
-**Only the o-relay looks for another way.** When a node is lost, relays hear of it one after the
-other, and what they know of longer ways may be as dead as the way that they had. If each of them
-tried those, sets would chase a node that is gone: they are faster than node information, and each
-relay would begin anew with every set that it has got by then. So a relay in between gives a target
-of a peer's set one way, and then::
+**Only the o-relay looks for another path.** When a node is lost, relays learn of it one after the
+other, and longer paths that they know may be lost, too. If each relay tried those, sets would chase
+a removed node: they are faster than node information, and each relay would start again with every
+set that it has received by then. So a relay in between gives a target of a peer's set one path, and
+then::
 
-    the way is lost, or refused      the sender is told, at once; so it goes back to the o-relay
+    the path is lost, or refused     the sender is informed at once; so it goes back to the o-relay
     it is lost, and all others are   the same, unless it is back within ``_BATCHES``
     forbidden, or there is none
     another is better and no longer  the target moves there, make before break
-    another is better and longer     if a relay drains on the way that it has: the target moves
-                                     there, too. Otherwise if that way has held for ``_PATIENCE``
-                                     more: perhaps nobody has told us yet what is lost
+    another is better and longer     if a relay drains on the current path, the target moves, too.
+                                     Otherwise only if the better path lasts for ``_PATIENCE``:
+                                     a withdrawal may not have arrived yet
 
-Each set leads to no more than one place while a node is lost, so one try of the o-relay is one
-chain of sets. It tries again when it is refused, or told something new of the node.
+Each set leads to at most one place while a node is lost, so one try of the o-relay is one chain of
+sets. The o-relay tries again when it is refused, or receives new information about the node.
 
 Steering names the next hop, and sessions lead there. A peer that has refused a target is avoided
-for it, as long as steering would still send it there: when the best way goes elsewhere its route
-has changed, and the refusal is forgotten. A refusal may also have been a matter of timing: the peer
-had withdrawn the target, and has it again, and both messages crossed ours. So it is tried again
-after a while, and each time later. An exception is policy: what works elsewhere is not given up for
-something that will be refused again.
+for it, as long as steering would still choose that peer. When the best path goes elsewhere the
+route has changed, and the refusal is forgotten.
+
+A refusal may also have been a matter of timing: the peer had withdrawn the target, has it again,
+and both messages crossed ours. So the peer is tried again after a while, and each time later.
+Policy is an exception: a path that works is not given up for one that will be refused again.
 """
 
 from __future__ import annotations
@@ -45,24 +46,24 @@ from laps_wire.peering.laps2.limits import MAX_HOPS
 __all__ = ["Choice", "Chooser"]
 
 _BATCHES: Final = 2
-"""How many batching times a lost route may take to come back before its loss is told upstream.
+"""How many batching times a lost route may take to come back before the sender is informed.
 
-Node information is batched, refusals are not. Within this time either there is another way, or the
-withdrawal of the node is under way to the sender, and says the same."""
+Node information is batched, refusals are not. Within this time either another path appears, or the
+withdrawal of the node is under way to the sender, with the same meaning."""
 _MAX_DOUBLINGS: Final = 16
 _LOST: Final = frozenset({SnsRefusal.NOT_ADVERTISED, SnsRefusal.TOO_MANY_HOPS})
-"""Refusals that say that a way is not there."""
+"""Refusals that mean that a path does not exist."""
 _PATIENCE: Final = 10
-"""How many batching times a way must hold on before a longer one takes its place.
+"""How many batching times a longer path must last before it replaces the current one.
 
-A refusal comes back from where the way is lost in less: it is not batched."""
+A refusal from where the current path is lost arrives earlier: it is not batched."""
 
 
 class Choice(NamedTuple):
     """For some targets of an ingress: a session, or the reason for none."""
 
     homes: dict[NodeId, int]
-    """Also of targets that keep a place although they have no way."""
+    """Also of targets that keep a session although they have no path."""
     hops: dict[int, NodeId]
     """The next hop for which each of the sessions was chosen."""
     unserved: dict[NodeId, Unserved]
@@ -71,14 +72,14 @@ class Choice(NamedTuple):
 class Chooser:
     """Chooses sessions, and keeps the refusals of peers."""
 
-    __slots__ = ("_host", "_settings")
+    __slots__ = ("_routing", "_settings")
 
-    def __init__(self, host: SetRouting, settings: NetworkSettings) -> None:
-        self._host = host
+    def __init__(self, routing: SetRouting, settings: NetworkSettings) -> None:
+        self._routing = routing
         self._settings = settings
 
     def choose(self, now: float, record: IngressRecord, targets: Iterable[NodeId]) -> Choice:
-        """Find a session for each of these targets; they are in ascending order."""
+        """Return a session for each of these targets, which are in ascending order."""
         choice = Choice({}, {}, {})
         asked: list[NodeId] = []
         for target in targets:
@@ -86,7 +87,7 @@ class Chooser:
                 choice.unserved[target] = Unserved(
                     SnsRefusal.TOO_MANY_HOPS, f"{record.hops - 1} sets lead here", now
                 )
-            elif not record.is_feed and not self._host.may_serve(record.ingress.session, target):
+            elif not record.is_feed and not self._routing.may_serve(record.ingress.session, target):
                 self._keep(record, target, choice)
                 choice.unserved[target] = Unserved(
                     SnsRefusal.NOT_ADVERTISED, "not advertised to this peer", now
@@ -100,7 +101,7 @@ class Chooser:
     def block(
         self, now: float, record: IngressRecord, target: NodeId, peer: NodeId, code: int
     ) -> None:
-        """A peer does not serve a target: avoid it for a while."""
+        """Avoid a peer for a target for a while, after a refusal."""
         blocks = record.blocks.setdefault(target, {})
         known = blocks.get(peer)
         tries = 1 if known is None else known.tries + 1
@@ -112,7 +113,7 @@ class Chooser:
         blocks[peer] = Block(code, tries, now + wait, True, length)
 
     def unblock(self, record: IngressRecord, target: NodeId) -> None:
-        """The ways to a target may be others now: who had lost it may have found one."""
+        """Let peers be tried again that had lost a target and may have another path now."""
         blocks = record.blocks.get(target, {})
         for peer in list(blocks):
             block = blocks[peer]
@@ -120,17 +121,17 @@ class Chooser:
                 blocks[peer] = block._replace(active=False)
 
     def relays(self, target: NodeId, session: int) -> tuple[NodeId, ...]:
-        """Who is on the way to a target by a session; nobody: the peer tells none."""
-        return self._host.relays(self._host.node_of(session), target)
+        """Return the relays on the path to a target over a session; () if none is advertised."""
+        return self._routing.relays(self._routing.node_of(session), target)
 
     def may_stay(self, scope: str, relays: tuple[NodeId, ...]) -> bool:
-        """Whether streams may go on along a way that perhaps nobody tells any more."""
-        return bool(relays) and self._host.permits(scope, relays)
+        """Return whether streams may go on along a path that may not be advertised any more."""
+        return bool(relays) and self._routing.permits(scope, relays)
 
     def expire(self, now: float, record: IngressRecord) -> list[NodeId]:
-        """Let be tried what has waited long enough: peers that refused, ways that are longer.
+        """Let what has waited long enough be tried: peers that refused, and longer paths.
 
-        Gives the targets to look at, which may be there twice.
+        Return the targets to choose again, some perhaps twice.
         """
         again = [target for target in sorted(record.waits) if record.waits[target] <= now]
         for target in again:
@@ -151,7 +152,7 @@ class Chooser:
     def _steer(
         self, now: float, record: IngressRecord, targets: list[NodeId], choice: Choice
     ) -> None:
-        assignment = self._host.assign(
+        assignment = self._routing.assign(
             now, record.key, frozenset(targets), record.scope, arrived_on=record.arrived_on
         )
         for target in targets:
@@ -168,14 +169,14 @@ class Chooser:
             if hop in avoid:
                 hop = self._detour(record, target, avoid)
             elif hop not in record.blocks.get(target, ()):
-                # The best way is not through a peer that refused: the route has changed.
+                # The best path avoids the peers that refused: the route has changed.
                 record.blocks.pop(target, None)
             self._place(now, record, target, hop, choice)
 
     def steady(
         self, now: float, record: IngressRecord, target: NodeId, hop: NodeId
     ) -> NodeId | Refusal:
-        """What a relay in between does if a next hop is best: go there, stay, or give up."""
+        """Return what a relay in between does if ``hop`` is best: go there, stay, or give up."""
         taken = record.taken.get(target)
         if taken is None:
             return hop
@@ -196,8 +197,8 @@ class Chooser:
     def _detour(
         self, record: IngressRecord, target: NodeId, avoid: frozenset[NodeId]
     ) -> NodeId | Refusal:
-        """Another way, if there is one; the refusal of a peer says more than having none."""
-        hop = self._host.detour(target, record.scope, arrived_on=record.arrived_on, avoid=avoid)
+        """Return another next hop, or a refusal; a peer's refusal says more than having no path."""
+        hop = self._routing.detour(target, record.scope, arrived_on=record.arrived_on, avoid=avoid)
         if isinstance(hop, NodeId) and hop not in avoid:
             return hop
         codes = {block.code for block in record.blocks[target].values() if block.active}
@@ -220,7 +221,7 @@ class Chooser:
                 return
             reason = hop.reason
         elif hop == record.arrived_on:
-            # Steering does not do this; but a loop would be too expensive to trust in it.
+            # Steering does not return this; the check guards against a loop.
             reason = f"the way leads back to {hop}"
         elif (session := self._session_to(hop, record)) is None:
             reason = f"no session for data to {hop}"
@@ -234,35 +235,35 @@ class Chooser:
         choice.unserved[target] = Unserved(SnsRefusal.NOT_ADVERTISED, reason, later)
 
     def _may_return(self, record: IngressRecord, target: NodeId) -> bool:
-        """Whether a target that has only forbidden ways now had one that may be back at once.
+        """Return whether a target with only forbidden paths had one that may be back soon.
 
-        Neither policy nor the peer on that way has taken it away: it is lost, as when the node is
-        started again. If it comes back before anybody was told of its loss, nobody is told of that
-        either, and the sender would go round us for good: policy is not tried again.
+        Neither policy nor the peer took that path away: it is lost, as when the node restarts. If
+        it comes back before the sender was informed of its loss, the sender is not informed of its
+        return either, and would avoid this relay for good: policy is not tried again.
         """
         taken = record.taken.get(target)
         return taken is not None and taken.peer not in record.avoided(target)
 
     def _length(self, record: IngressRecord, peer: NodeId, target: NodeId) -> int | None:
-        return self._host.length(peer, target, record.scope, arrived_on=record.arrived_on)
+        return self._routing.length(peer, target, record.scope, arrived_on=record.arrived_on)
 
     def _drains(self, record: IngressRecord, peer: NodeId, target: NodeId) -> bool:
-        return self._host.drains(peer, target, record.scope, arrived_on=record.arrived_on)
+        return self._routing.drains(peer, target, record.scope, arrived_on=record.arrived_on)
 
     def _session_to(self, hop: NodeId, record: IngressRecord) -> int | None:
-        """One of the sessions to a peer, the same for all targets of an ingress.
+        """Return one of the sessions to a peer, the same for all targets of an ingress.
 
-        Of a peer's set only some targets are asked for at a time, and sessions come and go between.
-        So they follow the others: in two sets the data would cross the link twice.
+        Only some targets of a peer's set are chosen at a time, and sessions come and go in between.
+        So later targets follow the others: in two sets the data would cross the link twice.
         """
         used = () if record.is_feed else record.current
-        return self._host.session_to(hop, record.spread, used)
+        return self._routing.session_to(hop, record.spread, used)
 
     def _keep(self, record: IngressRecord, target: NodeId, choice: Choice) -> None:
-        """Let a target of a peer's set keep its place, unless that very peer has refused it."""
+        """Let a target of a peer's set keep its session, unless that very peer has refused it."""
         session = record.home.get(target)
         if record.is_feed or session is None:
             return
         avoid = record.avoided(target)
-        if not avoid or self._host.node_of(session) not in avoid:
+        if not avoid or self._routing.node_of(session) not in avoid:
             choice.homes[target] = session

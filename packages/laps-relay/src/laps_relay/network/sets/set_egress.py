@@ -4,8 +4,8 @@
 
     make --> current --> (retire) --> retired --> (SetIdle) --> withdrawn
                  |                        |
-                 '--- end: cut, emptied and withdrawn at once, because nobody wants it any more,
-                      or policy forbids its way
+                 '--- end: streams reset, targets removed, withdrawn at once; no relay needs the
+                      set any more, or policy forbids its path
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ __all__ = ["EgressSets"]
 
 
 class EgressSets:
-    """The sets that we have advertised and not withdrawn, on every session."""
+    """The sets that this relay has advertised and not withdrawn, on every session."""
 
-    __slots__ = ("_host", "_plane", "_sessions", "counters")
+    __slots__ = ("_plane", "_routing", "_sessions", "counters")
 
-    def __init__(self, host: SetRouting, plane: PeerPlane, counters: SetsCounters) -> None:
-        self._host = host
+    def __init__(self, routing: SetRouting, plane: PeerPlane, counters: SetsCounters) -> None:
+        self._routing = routing
         self._plane = plane
         self.counters = counters
         self._sessions: dict[int, dict[int, OutSet]] = {}
 
     def get(self, egress: EgressSet) -> OutSet | None:
-        """The set, if it lives."""
+        """Return a set, or None if it does not exist any more."""
         return self._sessions.get(egress.session, {}).get(egress.sns_id)
 
     def on(self, session: int) -> int:
-        """How many live on a session, retired ones too."""
+        """Return how many sets exist on a session, retired ones too."""
         return len(self._sessions.get(session, ()))
 
     def __len__(self) -> int:
-        """How many live in all."""
+        """How many sets exist on all sessions."""
         return sum(len(sets) for sets in self._sessions.values())
 
     def make(
         self, now: float, session: int, targets: frozenset[NodeId], owner: IngressRecord
     ) -> OutSet | None:
-        """Advertise a set; None if the session does not take it."""
+        """Advertise a set; return None if the session does not take it."""
         try:
-            sns_id = self._host.advertise_sns(
+            sns_id = self._routing.advertise_sns(
                 now, session, sorted(targets), owner.hops, owner.scope
             )
         except StateError:
@@ -63,40 +63,40 @@ class EgressSets:
         return made
 
     def update(self, now: float, item: OutSet, targets: frozenset[NodeId]) -> bool:
-        """Change a set in place; False if the session does not take that."""
+        """Change a set in place; return False if the session does not take the change."""
         if targets == item.targets:
             return True
         try:
-            self._host.update_sns(now, item.egress.session, item.egress.sns_id, sorted(targets))
+            self._routing.update_sns(now, item.egress.session, item.egress.sns_id, sorted(targets))
         except StateError:
             return False
         item.targets = targets
         return True
 
     def shrink(self, now: float, item: OutSet, targets: frozenset[NodeId]) -> None:
-        """Take targets out of a set; if its session can not say so any more, it ends soon."""
+        """Remove targets from a set, also if its session can send nothing any more."""
         if not self.update(now, item, targets):
             item.targets = targets
 
     def retire(self, now: float, item: OutSet) -> None:
-        """Streams that are under way go on; the plane says when there are none left."""
+        """Let no new stream use a set; the plane reports when none is left."""
         item.retired = True
         self._plane.retire(now, item.egress)
 
     def end(self, now: float, item: OutSet) -> None:
-        """Nobody wants it any more, or may have it: reset its streams and withdraw it.
+        """Reset the streams of a set and withdraw it: it has no targets, or policy forbids it.
 
-        Of a set that is only withdrawn the peer goes on with what it has, and that may wait there
-        for long. So its targets leave it before (laps-2, 6.1). The peer's own policy is not enough:
-        a set that is older than the class of its data does not name that.
+        After a plain withdrawal the peer goes on with what it has, which may wait there for long.
+        So the targets are removed first (laps-2, 6.1). The peer's own policy is not enough: a set
+        that is older than the class of its data does not name that class.
         """
         self._plane.cut(now, item.egress, StreamCode.NO_SUBSCRIBERS)
         self.withdraw(now, item, empty=True)
 
     def enforce(self, now: float, permits: Callable[[str, tuple[NodeId, ...]], bool]) -> None:
-        """There is another policy: it holds for streams, too, whose ingress has ended.
+        """Apply a new policy to streams whose ingress has ended.
 
-        What has an ingress is looked at with that.
+        Sets with an ingress are checked together with that.
         """
         orphans = [
             item for sets in self._sessions.values() for item in sets.values() if item.owner is None
@@ -111,10 +111,10 @@ class EgressSets:
                 self.end(now, item)
 
     def withdraw(self, now: float, item: OutSet, *, empty: bool = False) -> None:
-        """No data with its id is under way any more; with ``empty`` none behind the peer either."""
+        """Withdraw a set without data under way; with ``empty`` remove its targets first."""
         # A session that is about to end takes its sets with it.
         with suppress(StateError):
-            self._host.withdraw_sns(now, *item.egress, empty=empty)
+            self._routing.withdraw_sns(now, *item.egress, empty=empty)
         self._forget(item)
         sets = self._sessions[item.egress.session]
         del sets[item.egress.sns_id]
@@ -122,7 +122,7 @@ class EgressSets:
             del self._sessions[item.egress.session]
 
     def session_gone(self, session: int) -> list[OutSet]:
-        """The session took its sets with it; gives them, the oldest first."""
+        """Remove all sets of a session that has ended; return them, the oldest first."""
         gone = list(self._sessions.pop(session, {}).values())
         for item in gone:
             self._forget(item)

@@ -1,4 +1,4 @@
-"""What is known of one ingress: who should get its data, who gets it how, and who does not."""
+"""The records of sets: the targets of one ingress, their sets, and the targets without data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 
 class EgressRow(NamedTuple):
-    """One of our sets."""
+    """One of our sets, as a row."""
 
     egress: EgressSet
     targets: tuple[NodeId, ...]
@@ -33,39 +33,39 @@ class EgressRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetRow:
-    """Where the data of one ingress goes."""
+    """Where the data of one ingress goes, as a row."""
 
     ingress: Ingress
     key: int | None
     """Of a feed; None for a set of a peer."""
     hops: int
-    """In the sets that we make of it."""
+    """The hop count in our sets for this ingress."""
     scope: str
     local: bool
-    """Whether our own clients get it."""
+    """Whether our own clients receive it."""
     targets: tuple[NodeId, ...]
-    """All that it is for, lowest first."""
+    """All targets, lowest first."""
     egress: tuple[EgressRow, ...]
     unserved: tuple[tuple[NodeId, str], ...]
-    """Targets that get nothing now, and why."""
+    """Targets without data now, and why."""
 
 
 @dataclass(slots=True)
 class SetsCounters:
-    """Since the start."""
+    """Counters since the start."""
 
     made: int = 0
-    """Sets of ours that were advertised."""
+    """Our sets that were advertised."""
     moved: int = 0
-    """Sets that were retired because targets moved."""
+    """Our sets that were retired because targets moved."""
     ended: int = 0
-    """Sets of ours that were withdrawn, or ended with their session."""
+    """Our sets that were withdrawn, or ended with their session."""
     refused: int = 0
     """Targets of peers' sets that we refused."""
     refused_by_peers: int = 0
     """Targets of our sets that a peer refused."""
     unknown_by_peers: int = 0
-    """Sets of ours that came too late for data that was before them."""
+    """Our sets that arrived too late for data that had overtaken them."""
 
 
 class OutSet:
@@ -80,46 +80,46 @@ class OutSet:
         """The ingress whose data it carries; None if that has ended."""
         self.retired = False
         self.relays: dict[NodeId, tuple[NodeId, ...]] = {}
-        """If it is retired: the ways that its targets had."""
+        """Of a retired set: the relays on the paths of its targets."""
         self.scope = owner.scope
-        """If its ingress has ended: the class that its data had at last."""
+        """If its ingress has ended: the last class of its data."""
 
     def orphan(self, scope: str) -> None:
-        """Its ingress has ended; what is under way goes on, and policy holds for it as before."""
+        """Mark that the ingress has ended; streams under way go on, under the same policy."""
         self.owner = None
         self.scope = scope
 
 
 class Block(NamedTuple):
-    """A peer does not serve a target."""
+    """A peer that does not serve a target."""
 
     code: int
     tries: int
-    """How often it has said so."""
+    """How often the peer has refused."""
     until: float
-    """When it is tried again, if nothing changes before."""
+    """When the peer is tried again, if nothing changes before."""
     active: bool
-    """False: it is being tried again."""
+    """False: the peer is being tried again."""
     length: int | None = None
-    """How many relays its way to the target had then."""
+    """How many relays the peer's path to the target had then."""
 
 
 class Unserved(NamedTuple):
-    """A target that gets nothing now."""
+    """A target that gets no data now."""
 
     code: SnsRefusal
-    """What the sender is told, if there is one."""
+    """The code of the refusal to the sender, if there is one."""
     reason: str
     due: float
-    """When it is told: at once what will not heal; what may, a little later."""
+    """When the refusal is sent: at once if the fault is permanent, otherwise a little later."""
 
 
 class Taken(NamedTuple):
-    """The way of a target of a peer's set."""
+    """The path of a target of a peer's set."""
 
     peer: NodeId
     length: int
-    """How many relays it had when it was taken; those behind the peer may have made it longer."""
+    """How many relays the path had when it was taken; it may have become longer since."""
 
 
 class IngressRecord:
@@ -136,15 +136,15 @@ class IngressRecord:
         "installed",
         "key",
         "last",
+        "refused_targets",
         "relays",
         "retired",
         "scope",
         "stretched",
         "taken",
-        "told",
+        "targets",
         "unserved",
         "waits",
-        "wanted",
     )
 
     def __init__(
@@ -156,34 +156,34 @@ class IngressRecord:
         self.scope = scope
         self.arrived_on = arrived_on
         self.stretched = False
-        """Whether a set has got targets in place since its streams went on anew."""
-        self.wanted: frozenset[NodeId] = frozenset()
-        """All targets, ourselves too."""
+        """Whether targets were added to a set in place since its streams were last renewed."""
+        self.targets: frozenset[NodeId] = frozenset()
+        """All targets, this relay too."""
         self.home: dict[NodeId, int] = {}
         """Target to the session whose current set has it."""
         self.current: dict[int, OutSet] = {}
-        """By session: the sets with which streams begin."""
+        """By session: the sets with which new streams begin."""
         self.retired: dict[EgressSet, OutSet] = {}
         self.last: dict[NodeId, int] = {}
-        """Target to the session that had it last, also of targets that have gone."""
+        """Target to its last session, also of removed targets."""
         self.relays: dict[NodeId, tuple[NodeId, ...]] = {}
-        """Target to the relays on its way, as its peer last told them."""
+        """Target to the relays on its path, as its peer last advertised them."""
         self.taken: dict[NodeId, Taken] = {}
-        """Target of a peer's set to the way that it got here."""
+        """Target of a peer's set to the path that it got here."""
         self.waits: dict[NodeId, float] = {}
-        """Those for which a longer way is better now, and when they get it."""
+        """Targets for which a longer path is better now, and when they get it."""
         self.displaced: set[NodeId] = set()
-        """Targets that had a place, and have none now."""
+        """Targets that had a session, and have none now."""
         self.unserved: dict[NodeId, Unserved] = {}
-        self.told: set[NodeId] = set()
-        """Unserved targets of which the sender knows: it finds another way, so we do not.
+        self.refused_targets: set[NodeId] = set()
+        """Unserved targets that were refused: the sender finds another path, so we do not.
 
-        Some still have a place. Streams that began before may come late, and the sender takes a
-        target out of a set, or withdraws it, when none is under way any more."""
+        Some still have a session. Streams that began before may arrive late, and the sender removes
+        a target from a set, or withdraws the set, when none is under way any more."""
         self.blocks: dict[NodeId, dict[NodeId, Block]] = {}
         """Target to peers that do not serve it."""
         self.installed: tuple[tuple[EgressSet, ...], bool] | None = None
-        """What the plane has."""
+        """The FIB entry that the plane has."""
 
     @property
     def is_feed(self) -> bool:
@@ -192,38 +192,38 @@ class IngressRecord:
 
     @property
     def spread(self) -> int:
-        """By what its flows are spread over parallel sessions."""
+        """The number by which an ingress is assigned to one of several parallel sessions."""
         return self.ingress.set_id if self.key is None else self.key
 
     def has_moved(self, target: NodeId, session: int) -> bool:
-        """Whether a target that comes to a session may count on streams that go elsewhere."""
+        """Return whether a target that comes to a session had another session before."""
         return target in self.displaced or self.last.get(target, session) != session
 
     def took(self, target: NodeId, peer: NodeId, length: int | None) -> None:
-        """A target goes to a peer, or stays there."""
+        """Record that a target goes to a peer, or stays there."""
         taken = self.taken.get(target)
         if taken is None or taken.peer != peer:
             self.taken[target] = Taken(peer, length or 0)
 
     def avoided(self, target: NodeId) -> frozenset[NodeId]:
-        """Peers that are not used for a target now."""
+        """Return the peers that are not used for a target now."""
         blocks = self.blocks.get(target)
         if not blocks:
             return frozenset()
         return frozenset(peer for peer, block in blocks.items() if block.active)
 
     def forget(self, target: NodeId) -> None:
-        """It is not wanted any more; its place is given up elsewhere."""
+        """Remove the state of a target that was removed; its set is changed elsewhere."""
         self.displaced.discard(target)
         self.relays.pop(target, None)
         self.taken.pop(target, None)
         self.waits.pop(target, None)
         self.unserved.pop(target, None)
-        self.told.discard(target)
+        self.refused_targets.discard(target)
         self.blocks.pop(target, None)
 
     def next_due(self) -> float | None:
-        """When a refusal is to be sent, or a peer to be tried again."""
+        """Return when a refusal must be sent or a peer tried again; None: never."""
         times = list(self.waits.values())
         times += [
             block.until
@@ -232,11 +232,13 @@ class IngressRecord:
             if block.active
         ]
         if not self.is_feed:
-            times += [item.due for node, item in self.unserved.items() if node not in self.told]
+            times += [
+                item.due for node, item in self.unserved.items() if node not in self.refused_targets
+            ]
         return min(times, default=None)
 
     def row(self, local: NodeId) -> SetRow:
-        """As it is now."""
+        """Return the record as a row."""
         egress = (*(self.current[session] for session in sorted(self.current)),)
         retired = (*(self.retired[name] for name in sorted(self.retired)),)
         return SetRow(
@@ -244,8 +246,8 @@ class IngressRecord:
             key=self.key,
             hops=self.hops,
             scope=self.scope,
-            local=local in self.wanted,
-            targets=tuple(sorted(self.wanted)),
+            local=local in self.targets,
+            targets=tuple(sorted(self.targets)),
             egress=tuple(
                 EgressRow(item.egress, tuple(sorted(item.targets)), item.retired)
                 for item in (*egress, *retired)

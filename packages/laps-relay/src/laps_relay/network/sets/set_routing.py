@@ -1,8 +1,8 @@
-"""Where the data of subscriber node sets goes, and the messages that tell peers about sets.
+"""Routing of subscriber node sets, and the messages that inform peers about sets.
 
-``SetRouting`` joins what :class:`~laps_relay.network.sets.sets.Sets` needs from other rooms:
-steering chooses next hops, the links know the sessions, and the peering sessions carry the SNS
-messages. It emits an event for each change of a set.
+:class:`SetRouting` connects :class:`~laps_relay.network.sets.sets.Sets` to other rooms: steering
+chooses next hops, the links know the sessions, and the peering sessions carry the SNS messages. It
+emits an event for each change of a set.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from laps_relay.network.nodes.selection import LOAD_WEIGHTS
 from laps_relay.network.sets.set_records import Unserved
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.network.steering.steering import Assignment, Steering
-from laps_relay.network.subscriptions.pulls import Lack
+from laps_relay.network.subscriptions.origin_track import DeliveryFailure
 from laps_sdk.peering.events import Refusal
 from laps_sdk.peering.links import Links
 from laps_wire.errors import StateError
@@ -34,7 +34,7 @@ class _Known(NamedTuple):
 
 
 class SetLog:
-    """All sets as they were last told, in both directions."""
+    """All sets as they were last advertised, in both directions."""
 
     __slots__ = ("_sessions",)
 
@@ -50,7 +50,7 @@ class SetLog:
         incoming: bool,
         key: int | None = None,
     ) -> SetChanged | None:
-        """A set has these targets now; None if that is not news. A set keeps its key."""
+        """Return the event for the targets of a set; None if they are unchanged."""
         sets = self._sessions.setdefault(session, {})
         before = sets.get((incoming, sns_id))
         after = frozenset(targets)
@@ -71,7 +71,7 @@ class SetLog:
         )
 
     def gone(self, session: int, sns_id: int, *, incoming: bool) -> SetGone | None:
-        """A set is over; None if it was never told."""
+        """Return the event for the end of a set; None if the set is unknown."""
         sets = self._sessions.get(session, {})
         known = sets.pop((incoming, sns_id), None)
         if known is None:
@@ -87,7 +87,7 @@ class SetLog:
         )
 
     def session_gone(self, session: int) -> list[SetGone]:
-        """A session took its sets with it."""
+        """Return the events for the end of all sets of a session."""
         ended = (
             self.gone(session, sns_id, incoming=incoming)
             for incoming, sns_id in sorted(self._sessions.get(session, ()))
@@ -95,7 +95,7 @@ class SetLog:
         return [each for each in ended if each is not None]
 
     def __len__(self) -> int:
-        """How many sets live."""
+        """How many sets exist."""
         return sum(len(sets) for sets in self._sessions.values())
 
 
@@ -118,11 +118,11 @@ class SetRouting:
         "_local",
         "_nib",
         "_node",
+        "_paths",
         "_routed",
         "_set_log",
         "_settings",
         "_steering",
-        "_ways",
         "_wire",
     )
 
@@ -132,12 +132,12 @@ class SetRouting:
         settings: NetworkSettings,
         *,
         nib: Nib,
-        ways: PathFinder,
+        paths: PathFinder,
         steering: Steering,
         links: Links,
         node: Callable[[NodeId], NodeSelf | None],
         wire: Callable[[int], PeeringSession],
-        routed: Callable[[float, int, frozenset[NodeId], Mapping[NodeId, Lack]], None],
+        routed: Callable[[float, int, frozenset[NodeId], Mapping[NodeId, DeliveryFailure]], None],
         emit: Callable[[NetworkEvent], object],
     ) -> None:
         """Store the collaborators.
@@ -148,7 +148,7 @@ class SetRouting:
         self._local = local
         self._settings = settings
         self._nib = nib
-        self._ways = ways
+        self._paths = paths
         self._steering = steering
         self._links = links
         self._node = node
@@ -160,10 +160,10 @@ class SetRouting:
         """The key of the last :meth:`assign`: that of the next set that we originate."""
 
     def __len__(self) -> int:
-        """How many sets of both directions live, as events reported them."""
+        """How many sets of both directions exist, as events reported them."""
         return len(self._set_log)
 
-    # Where to
+    # Next hops
 
     def assign(
         self,
@@ -174,7 +174,7 @@ class SetRouting:
         *,
         arrived_on: NodeId | None,
     ) -> Assignment:
-        """The best next hop of each target."""
+        """Return the best next hop of each target."""
         self._assigned = key
         return self._steering.assign(now, key, targets, scope, arrived_on=arrived_on)
 
@@ -186,77 +186,79 @@ class SetRouting:
         arrived_on: NodeId | None,
         avoid: frozenset[NodeId],
     ) -> NodeId | Refusal:
-        """The next hop of the best way that does not begin with any of those peers."""
+        """Return the next hop of the best path that begins with none of the peers in ``avoid``."""
         shut = avoid if arrived_on is None else avoid | {arrived_on}
-        for way in self._ways.allowed(target, scope):
-            if way.peer not in shut and (arrived_on is None or arrived_on not in way.relays):
-                return way.peer
-        return self._ways.why_none(target, scope, arrived_on)
+        for path in self._paths.allowed(target, scope):
+            if path.peer not in shut and (arrived_on is None or arrived_on not in path.relays):
+                return path.peer
+        return self._paths.why_none(target, scope, arrived_on)
 
     def length(
         self, peer: NodeId, target: NodeId, scope: str, *, arrived_on: NodeId | None
     ) -> int | None:
-        """How many relays are on the way that a peer tells; None if there is none to use."""
-        way = self._ways.through(target, scope, peer, arrived_on)
-        return None if way is None else way.hops
+        """Return how many relays are on a peer's path to a target; None if it cannot be used."""
+        path = self._paths.through(target, scope, peer, arrived_on)
+        return None if path is None else path.hops
 
     def drains(
         self, peer: NodeId, target: NodeId, scope: str, *, arrived_on: NodeId | None
     ) -> bool:
-        """Whether the way that a peer tells passes a relay that drains."""
-        way = self._ways.through(target, scope, peer, arrived_on)
-        return way is not None and way.load >= LOAD_WEIGHTS[LoadClass.DRAINING]
+        """Return whether a relay on a peer's path to a target drains."""
+        path = self._paths.through(target, scope, peer, arrived_on)
+        return path is not None and path.load >= LOAD_WEIGHTS[LoadClass.DRAINING]
 
     def relays(self, peer: NodeId, target: NodeId) -> tuple[NodeId, ...]:
-        """Who is on the way that a peer tells; nobody if it tells none."""
-        way = self._nib.advertised_by(target, peer)
-        if way is None:
+        """Return the relays on a peer's path to a target; () if the peer advertises none."""
+        path = self._nib.advertised_by(target, peer)
+        if path is None:
             return ()
         # The last item of a path is the next hop (laps-2, 5.1).
-        return (*(item.node_id for item in reversed(way.info.path)), target)
+        return (*(item.node_id for item in reversed(path.info.path)), target)
 
     def permits(self, scope: str, relays: tuple[NodeId, ...]) -> bool:
-        """Whether policy has nothing against this way."""
-        return self._ways.refusal_of(scope, *relays) is None
+        """Return whether policy allows a path."""
+        return self._paths.refusal_of(scope, *relays) is None
 
-    def led(
+    def report_routing(
         self,
         now: float,
         key: int,
-        wanted: frozenset[NodeId],
+        targets: frozenset[NodeId],
         scope: str,
         unserved: Mapping[NodeId, Unserved],
     ) -> None:
-        """Report the outcome of routing for a track of ours, with those who get no data."""
-        lacks = {target: self._lack(target, scope, item) for target, item in unserved.items()}
-        self._routed(now, key, wanted, lacks)
+        """Report the outcome of routing for a track of ours, with the targets without data."""
+        failures = {target: self._failure(target, scope, item) for target, item in unserved.items()}
+        self._routed(now, key, targets, failures)
 
-    def _lack(self, target: NodeId, scope: str, item: Unserved) -> Lack:
+    def _failure(self, target: NodeId, scope: str, item: Unserved) -> DeliveryFailure:
         if item.code is not SnsRefusal.POLICY:
-            return Lack(SubscribeCode.UNREACHABLE, item.reason, self._settings.origin_grace)
+            return DeliveryFailure(
+                SubscribeCode.UNREACHABLE, item.reason, self._settings.origin_grace
+            )
         node = self._node(target)
         dialled = (
             self._settings.dynamic_peering
             and node is not None
             and bool(node.contacts)
             and self._links.session_to(target, 0) is None
-            and self._ways.refusal_of(scope, target) is None
+            and self._paths.refusal_of(scope, target) is None
         )
-        return Lack(SubscribeCode.POLICY, item.reason, _DIAL_TIME if dialled else 0.0)
+        return DeliveryFailure(SubscribeCode.POLICY, item.reason, _DIAL_TIME if dialled else 0.0)
 
     def session_to(self, node: NodeId, key: int, used: Container[int] = ()) -> int | None:
-        """The session that takes data to a peer."""
+        """Return the session that takes data to a peer; None if there is none."""
         return self._links.session_to(node, key, used)
 
     def node_of(self, session: int) -> NodeId:
-        """The peer at the other end."""
+        """Return the peer of a session. Raises ``StateError`` if there is none."""
         link = self._links.get(session)
         if link is None or link.node is None:
             raise StateError(f"there is no peer on session {session}")
         return link.node
 
     def may_serve(self, session: int, target: NodeId) -> bool:
-        """Whether that peer may send us data for a target: we have advertised it there."""
+        """Return whether a peer may send us data for a target: it was advertised to that peer."""
         if target == self._local:
             return True
         link = self._links.get(session)
@@ -271,21 +273,21 @@ class SetRouting:
     def advertise_sns(
         self, now: float, session: int, targets: Iterable[NodeId], hops: int, scope: str
     ) -> int:
-        """Make a set; gives its id."""
+        """Advertise a new set; return its id."""
         chosen = tuple(sorted(targets))
         sns_id = self._wire(session).advertise_sns(now, chosen, hops=hops, scope=scope)
-        # Ways are asked for before each set that is made; what only passes has come over a set.
+        # assign() precedes each new set; a set of transit data has no key.
         self._set_changed(session, sns_id, chosen, None if hops else self._assigned)
         return sns_id
 
     def update_sns(self, now: float, session: int, sns_id: int, targets: Iterable[NodeId]) -> None:
-        """Let a set have these targets."""
+        """Change the targets of a set."""
         chosen = tuple(sorted(targets))
         self._wire(session).update_sns(now, sns_id, chosen)
         self._set_changed(session, sns_id, chosen)
 
     def withdraw_sns(self, now: float, session: int, sns_id: int, *, empty: bool = False) -> None:
-        """End a set, with ``empty`` for its targets first."""
+        """Withdraw a set; with ``empty`` its targets are removed first."""
         self._wire(session).withdraw_sns(now, sns_id, empty=empty)
         if (gone := self._set_log.gone(session, sns_id, incoming=False)) is not None:
             self._emit(gone)
@@ -293,7 +295,7 @@ class SetRouting:
     def refuse_sns(
         self, now: float, session: int, sns_id: int, code: SnsRefusal, targets: Iterable[NodeId]
     ) -> None:
-        """Tell the sender of a set that these targets get nothing."""
+        """Refuse targets of a peer's set: they get no data."""
         chosen = tuple(targets)
         self._wire(session).refuse_sns(now, sns_id, code, chosen)
         self._emit(

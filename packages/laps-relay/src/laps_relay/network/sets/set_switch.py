@@ -1,17 +1,17 @@
-"""Carry out a choice: the sets of one ingress go from what they are to what they should be.
+"""Carry out a choice: change the sets of one ingress from what they are to what they should be.
 
 First all new sets are made, because a peer may not take one: then nothing else has changed yet, and
-another choice can be made. Then sets are changed, and the plane gets the new ones. Only when it has
-them, the old ones are retired or end: no stream may begin with those any more.
+another choice can be made. Then sets are changed, and the plane gets the new ones. Only after that
+the old ones are retired or ended: no stream may begin with those any more.
 
-Streams and control messages are not ordered among each other, so :func:`plan` knows two kinds of
+Streams and control messages are not ordered among each other, so :func:`plan` has two kinds of
 changes (laps-2, 6.1 and 6.3)::
 
-    a target comes or goes              the set is updated in place: nobody counts on the streams
-                                        that began before
+    a target is added or removed        the set is updated in place: no target depends on the
+                                        streams that began before
     a target leaves for another         both sessions get new sets with new ids, and the old ones
     session, or for none while it       are retired: streams under way end where they began, new
-    is still wanted                     ones begin with the new ids; none is lost or duplicated
+    is still a target                   ones begin with the new ids; none is lost or duplicated
     a target arrives that had lost      a new set, too: the first stream after the switch must
     its session                         reach it
 """
@@ -35,7 +35,7 @@ _NOBODY: frozenset[NodeId] = frozenset()
 
 
 class Step(NamedTuple):
-    """What happens on one session."""
+    """The change on one session."""
 
     session: int
     keep: frozenset[NodeId]
@@ -54,11 +54,11 @@ def plan(
     moved: AbstractSet[NodeId],
     renew: bool = False,
 ) -> list[Step]:
-    """The steps that lead from one division of targets among sessions to another.
+    """Return the steps from one division of targets among sessions to another.
 
-    ``wanted`` are targets that must not lose what they get now when they leave a session; others
-    are removed in place. ``moved`` are targets that had another place before. With ``renew`` every
-    set is replaced. Sessions without a change are not mentioned; the lowest session is first.
+    ``wanted`` are targets that must not lose data when they leave a session; others are removed in
+    place. ``moved`` are targets that had another session before. With ``renew`` every set is
+    replaced. Sessions without a change are left out; the lowest session is first.
     """
     steps: list[Step] = []
     for session in sorted(before.keys() | after.keys()):
@@ -110,10 +110,10 @@ class Switch:
     def change(
         self, now: float, choice: Choice, *, gone: AbstractSet[NodeId], cut: bool, renew: bool
     ) -> bool:
-        """Make and change sets; False if a session did not take something: choose again.
+        """Make and change sets; return False if a session did not take something: choose again.
 
-        ``gone`` are targets that nobody wants any more. With ``cut`` targets lose what is under way
-        on sessions where policy forbids it now, with ``renew`` every set is replaced.
+        ``gone`` are removed targets. With ``cut`` targets lose streams under way on sessions where
+        policy forbids them now; with ``renew`` every set is replaced.
         """
         record = self._record
         places: dict[NodeId, int | None] = {
@@ -127,7 +127,7 @@ class Switch:
             for node, place in moving.items()
             if place is not None and record.has_moved(node, place)
         }
-        kept = record.wanted
+        kept = record.targets
         if cut:
             kept -= {
                 node for node in moving if node in record.home and not self._may_stay(node, record)
@@ -155,7 +155,7 @@ class Switch:
         return not blocked
 
     def finish(self, now: float) -> None:
-        """The plane has the new sets: let go of the old ones."""
+        """Retire and end the old sets: the plane has the new ones."""
         for item in self._retiring:
             self._egress.retire(now, item)
             self._egress.counters.moved += 1
@@ -165,7 +165,7 @@ class Switch:
     def _divisions(
         self, moving: dict[NodeId, int | None], *, everything: bool
     ) -> tuple[dict[int, frozenset[NodeId]], dict[int, frozenset[NodeId]]]:
-        """The targets by session, before and after, of the sessions that are touched."""
+        """Return the targets by session, before and after, of the sessions that change."""
         record = self._record
         after: dict[int, set[NodeId]] = {}
         touched = set(record.current) if everything else set()
@@ -184,10 +184,10 @@ class Switch:
         return before, {session: frozenset(targets) for session, targets in after.items()}
 
     def _make(self, now: float, steps: list[Step], choice: Choice) -> dict[int, OutSet] | None:
-        """Make the new sets; None if a peer does not take one, and nothing is left of the others.
+        """Make the new sets; return None if a peer does not take one, and undo the others.
 
-        Where there is a set already the new one can be done without: it is changed in place then.
-        A stream may be lost or doubled, but the targets stay served.
+        Where a set exists already, a refused new one is no failure: the old one is changed in
+        place. A stream may be lost or duplicated then, but the targets stay served.
         """
         record = self._record
         made: dict[int, OutSet] = {}
@@ -208,7 +208,7 @@ class Switch:
         return None
 
     def _carry_out(self, now: float, step: Step, made: OutSet | None) -> AbstractSet[NodeId]:
-        """Do what is to be done on one session; gives the targets that it did not take."""
+        """Apply the step of one session; return the targets that the session did not take."""
         record = self._record
         old = record.current.get(step.session)
         if made is not None:
@@ -255,17 +255,17 @@ class Switch:
     def _block(
         self, now: float, choice: Choice, session: int, targets: AbstractSet[NodeId]
     ) -> None:
-        """The session did not take these: its peer is avoided for them."""
+        """Avoid the peer of a session for the targets that it did not take."""
         for target in sorted(targets):
             peer = choice.hops[session]
             self._chooser.block(now, self._record, target, peer, SnsRefusal.TOO_MANY_SETS)
 
     def _may_stay(self, target: NodeId, place: IngressRecord | OutSet) -> bool:
-        """Whether policy lets streams under way go on to a target where it is, or was."""
+        """Return whether policy lets streams under way go on to a target at its old place."""
         return self._chooser.may_stay(self._record.scope, place.relays.get(target, ()))
 
     def _shrink_retired(self, now: float, gone: AbstractSet[NodeId], *, cut: bool) -> None:
-        """Streams under way go no more to these, and to the others only where they may."""
+        """Remove targets from retired sets: removed ones, and with ``cut`` forbidden ones."""
         if not gone and not cut:
             return
         for item in self._record.retired.values():
@@ -293,7 +293,7 @@ class Switch:
                     record.relays[node] = relays
             else:
                 had = record.home.pop(node, None)
-                if node in record.wanted and (had is not None or node in moved):
+                if node in record.targets and (had is not None or node in moved):
                     record.displaced.add(node)
             reason = choice.unserved.get(node)
             known = record.unserved.pop(node, None)

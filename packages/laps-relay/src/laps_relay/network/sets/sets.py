@@ -1,4 +1,4 @@
-"""Subscriber node sets: for each ingress the targets, and the sets of ours that lead there.
+"""Subscriber node sets: for each ingress the targets, and our sets that lead there.
 
 ::
 
@@ -8,10 +8,11 @@
                                       '--> refused to the sender: {W}
 
 A feed and a set of a peer are the same thing here: an *ingress* whose data should reach targets.
-Each target is in exactly one set of ours, the one at the session that steering chose for it; or it
-is ourselves; or it gets nothing, and the sender is told so (laps-2, 6.1). How the sets follow when
-targets or ways change is decided in :mod:`~laps_relay.network.sets.set_switch`, how a session is
-chosen in :mod:`~laps_relay.network.sets.set_choice`.
+Each target is in exactly one of our sets, the one at the session that steering chose for it; or it
+is this relay; or it gets no data, and the sender is informed (laps-2, 6.1).
+
+:mod:`~laps_relay.network.sets.set_switch` decides how sets follow when targets or paths change,
+:mod:`~laps_relay.network.sets.set_choice` how a session is chosen.
 """
 
 from __future__ import annotations
@@ -41,15 +42,15 @@ _NOBODY: frozenset[NodeId] = frozenset()
 
 
 class Sets:
-    """All sets of a relay: those of its peers, and those that it makes."""
+    """All sets of a relay: those of its peers, and its own."""
 
     __slots__ = (
         "_chooser",
         "_egress",
-        "_host",
         "_local",
         "_plane",
         "_records",
+        "_routing",
         "_settings",
         "_targets",
         "_timers",
@@ -57,22 +58,22 @@ class Sets:
     )
 
     def __init__(
-        self, local: NodeId, host: SetRouting, plane: PeerPlane, settings: NetworkSettings
+        self, local: NodeId, routing: SetRouting, plane: PeerPlane, settings: NetworkSettings
     ) -> None:
         self.counters = SetsCounters()
         self._local = local
-        self._host = host
+        self._routing = routing
         self._plane = plane
         self._settings = settings
-        self._chooser = Chooser(host, settings)
-        self._egress = EgressSets(host, plane, self.counters)
+        self._chooser = Chooser(routing, settings)
+        self._egress = EgressSets(routing, plane, self.counters)
         self._records: dict[int, dict[int, IngressRecord]] = {}
         """By session and set id, as in :class:`Ingress`."""
         self._targets: dict[NodeId, dict[Ingress, IngressRecord]] = {}
-        """By target: a change of a route touches only what is affected."""
+        """By target: a change of a route concerns only these ingresses."""
         self._timers: Timers[Ingress] = Timers()
 
-    # What should be
+    # Feeds and sets of peers
 
     def set_feed(
         self,
@@ -82,74 +83,75 @@ class Sets:
         targets: frozenset[NodeId],
         scope: str,
     ) -> None:
-        """Let the data of a feed go to these targets; also after steering changed its mind.
+        """Set the targets of a feed; also called when steering has a new assignment.
 
-        Without a key it is no track: it takes the best way, and nobody hears what became of it.
+        Without a ``key`` the feed is no track: it takes the best path, and the outcome is not
+        reported.
         """
         record = self._get(ingress)
         if record is None:
             record = self._add(IngressRecord(ingress, key, 0, scope, None))
         renew = record.scope != scope
         record.scope = scope
-        self._want(now, record, targets, everything=True, renew=renew)
+        self._set_targets(now, record, targets, everything=True, renew=renew)
 
-    def leads(self, ingress: Ingress) -> bool:
-        """Whether the data of an ingress goes to any other relay now."""
+    def is_routed(self, ingress: Ingress) -> bool:
+        """Return whether the data of an ingress goes to any other relay now."""
         record = self._get(ingress)
         return record is not None and bool(record.current)
 
     def drop_feed(self, now: float, ingress: Ingress) -> None:
-        """A feed was closed: streams under way go on to their end."""
+        """Remove a closed feed; streams under way go on to their end."""
         self._drop(now, ingress)
 
     def advertised(self, now: float, session: int, event: SnsAdvertised) -> None:
-        """A peer made or changed a set."""
+        """Handle a set that a peer made or changed."""
         ingress = Ingress(session, event.sns_id)
         hops = event.hops + 1
         record = self._get(ingress)
         if record is None:
-            arrived_on = self._host.node_of(session)
+            arrived_on = self._routing.node_of(session)
             record = self._add(IngressRecord(ingress, None, hops, event.scope, arrived_on))
         renew = (record.hops, record.scope) != (hops, event.scope)
         record.hops, record.scope = hops, event.scope
-        self._want(now, record, event.targets, everything=renew, renew=renew)
+        self._set_targets(now, record, event.targets, everything=renew, renew=renew)
         if event.released:
             self._plane.release(now, session, event.released)
 
     def withdrawn(self, now: float, session: int, event: SnsWithdrawn) -> None:
-        """A peer ended a set: it has no data under way with it any more, but we may."""
+        """Handle a set that a peer withdrew: the peer has no data under way with it, but we may."""
         self._drop(now, Ingress(session, event.sns_id))
 
-    # What happens
+    # Events
 
     def refused(self, now: float, session: int, event: SnsRefusedByPeer) -> None:
-        """A peer does not serve a set of ours, or some of its targets: find another way."""
+        """Handle a peer's refusal of one of our sets, or of some targets: find another path."""
         item = self._egress.get(EgressSet(session, event.sns_id))
         if item is None:
             return
         if event.code == SnsRefusal.UNKNOWN_SET:
-            # Data was faster than the set and did not wait so long; the set is on its way.
+            # Data overtook the set and did not wait long enough; the set arrives soon.
             self.counters.unknown_by_peers += 1
             return
         named = frozenset(event.targets) or item.targets
         targets = sorted(named & item.targets)
         if event.code == SnsRefusal.MOVED:
             if item.owner is not None and not item.retired and targets:
-                self._passed(now, item.owner, frozenset(targets))
+                self._peer_rerouted(now, item.owner, frozenset(targets))
             return
         self.counters.refused_by_peers += len(targets)
         record = item.owner
         if record is None or item.retired:
-            # No stream begins with it any more. Those under way may still get through, so its
-            # targets stay in it until it is withdrawn.
+            # No stream begins with this set any more. Streams under way may still arrive, so
+            # its targets stay in it until it is withdrawn.
             return
-        peer = self._host.node_of(session)
+        peer = self._routing.node_of(session)
         for target in targets:
             self._chooser.block(now, record, target, peer, event.code)
         self._evaluate(now, record, targets)
 
     def session_gone(self, now: float, session: int) -> None:
-        """A session has ended, with all sets of both directions."""
+        """Remove all sets of a session that has ended, in both directions."""
         affected: dict[Ingress, list[NodeId]] = {}
         for item in self._egress.session_gone(session):
             record = item.owner
@@ -167,9 +169,9 @@ class Sets:
     def reroute(
         self, now: float, nodes: Iterable[NodeId] | None = None, *, cut: bool = False
     ) -> None:
-        """The way to these nodes may have changed; None: to all, and refusals are forgotten.
+        """Choose again for these targets; None: for all, and earlier refusals are forgotten.
 
-        With ``cut`` streams under way end at once where policy forbids the way that they take.
+        With ``cut`` streams under way end at once where policy forbids their path.
         """
         affected: dict[Ingress, list[NodeId]] = {}
         for node in sorted(self._targets if nodes is None else set(nodes)):
@@ -185,12 +187,13 @@ class Sets:
         if cut:
             self._egress.enforce(now, self._chooser.may_stay)
 
-    def astray(
+    def off_best_path(
         self, nodes: Iterable[NodeId], best: Callable[[NodeId], NodeId | None]
     ) -> list[NodeId]:
-        """Targets among these that some data of peers does not take the best next hop to.
+        """Return the nodes to which some transit data does not take the best next hop.
 
-        For those a change of another way counts, too. Feeds are not looked at: steering does that.
+        A change of another path than the best one matters for them. Feeds are left out: steering
+        handles them.
         """
         found: list[NodeId] = []
         for node in nodes if self._targets else ():
@@ -199,7 +202,7 @@ class Sets:
                 peer = best(node)
                 if any(
                     (session := record.home.get(node)) is None
-                    or self._host.node_of(session) != peer
+                    or self._routing.node_of(session) != peer
                     for record in records.values()
                     if not record.is_feed
                 ):
@@ -207,17 +210,17 @@ class Sets:
         return found
 
     def renew(self, now: float, ingress: Ingress) -> int | None:
-        """The rest of open streams goes on in new ones; gives the key of its track if it is ours.
+        """Continue open streams in new ones; return the key of the track if it is ours.
 
-        Targets that were added to a set in place may hear of it later than of a stream, which is
-        no matter unless nothing comes behind that stream. So they get sets with new ids, for which
-        data waits (laps-2, 6.2).
+        Targets that were added to a set in place may receive the update after a stream. That
+        matters only if no stream follows. So they get sets with new ids, for which data waits
+        (laps-2, 6.2).
         """
         record = self._get(ingress)
         if record is None:
             return None
         if not record.is_feed:
-            self._ask_anew(now, record, record.wanted)
+            self._request_new_streams(now, record, record.targets)
             return None
         if record.stretched:
             record.stretched = False
@@ -225,7 +228,7 @@ class Sets:
         return record.key
 
     def idle(self, now: float, notice: SetIdle) -> None:
-        """A retired set has no stream under way any more: withdraw it."""
+        """Withdraw a retired set that has no stream under way any more."""
         item = self._egress.get(notice.egress)
         if item is not None and item.retired:
             self._egress.withdraw(now, item)
@@ -234,15 +237,15 @@ class Sets:
 
     @property
     def clocks(self) -> tuple[Timers[Any], ...]:
-        """Its timers, for who asks several parts together."""
+        """The timers, for one common deadline."""
         return (self._timers,)
 
     def poll_timeout(self) -> float | None:
-        """When :meth:`handle_timeout` wants to be called."""
+        """Return when :meth:`handle_timeout` must be called; None: never."""
         return self._timers.next()
 
     def handle_timeout(self, now: float) -> None:
-        """Tell senders what gets nothing, and try peers again that had refused."""
+        """Send refusals that are due, and try peers again that had refused."""
         due: list[Ingress] = []
         while (ingress := self._timers.pop(now)) is not None:
             due.append(ingress)
@@ -259,10 +262,10 @@ class Sets:
         """Return how many targets are indexed, and how many timers run."""
         return len(self._targets), len(self._timers)
 
-    # Figures
+    # Tables
 
     def rows(self) -> list[SetRow]:
-        """All ingresses; the order is that of their sessions and ids."""
+        """Return all ingresses, in the order of their sessions and ids."""
         return [
             self._records[session][set_id].row(self._local)
             for session in sorted(self._records)
@@ -276,7 +279,7 @@ class Sets:
 
     @property
     def living(self) -> int:
-        """How many sets of ours are not withdrawn, retired ones too."""
+        """How many of our sets are not withdrawn, retired ones too."""
         return len(self._egress)
 
     @property
@@ -290,10 +293,10 @@ class Sets:
         )
 
     def uses(self, session: int) -> int:
-        """How many sets live on a session, in both directions."""
+        """Return how many sets exist on a session, in both directions."""
         return self._egress.on(session) + len(self._records.get(session, ()))
 
-    # Inside: the ingresses
+    # Ingresses
 
     def _get(self, ingress: Ingress) -> IngressRecord | None:
         return self._records.get(ingress.session, {}).get(ingress.set_id)
@@ -307,7 +310,7 @@ class Sets:
         record = self._get(ingress)
         if record is None:
             return
-        ways = dict(record.relays)
+        paths = dict(record.relays)
         self._index(record, _NOBODY)
         self._timers.cancel(ingress)
         sets = self._records[ingress.session]
@@ -319,36 +322,36 @@ class Sets:
             item.orphan(record.scope)
         for session in sorted(record.current):
             item = record.current[session]
-            item.relays = {node: ways.get(node, ()) for node in item.targets}
+            item.relays = {node: paths.get(node, ()) for node in item.targets}
             item.orphan(record.scope)
             self._egress.retire(now, item)
 
-    def _index(self, record: IngressRecord, wanted: frozenset[NodeId]) -> None:
+    def _index(self, record: IngressRecord, targets: frozenset[NodeId]) -> None:
         """Keep the index of targets up to date."""
-        for target in wanted - record.wanted:
+        for target in targets - record.targets:
             self._targets.setdefault(target, {})[record.ingress] = record
-        for target in record.wanted - wanted:
+        for target in record.targets - targets:
             entries = self._targets[target]
             del entries[record.ingress]
             if not entries:
                 del self._targets[target]
             record.forget(target)
-        record.wanted = wanted
+        record.targets = targets
 
-    # Inside: what follows
+    # Evaluation
 
-    def _want(
+    def _set_targets(
         self,
         now: float,
         record: IngressRecord,
-        wanted: frozenset[NodeId],
+        targets: frozenset[NodeId],
         *,
         everything: bool,
         renew: bool,
     ) -> None:
-        gone, come = record.wanted - wanted, wanted - record.wanted
-        self._index(record, wanted)
-        self._evaluate(now, record, wanted if everything else come, gone=gone, renew=renew)
+        gone, come = record.targets - targets, targets - record.targets
+        self._index(record, targets)
+        self._evaluate(now, record, targets if everything else come, gone=gone, renew=renew)
 
     def _evaluate_all(
         self, now: float, affected: dict[Ingress, list[NodeId]], *, cut: bool = False
@@ -368,13 +371,13 @@ class Sets:
         cut: bool = False,
         renew: bool = False,
     ) -> None:
-        """Choose sessions for these targets, and let the sets follow."""
+        """Choose sessions for these targets, and change the sets accordingly."""
         # At the origin targets depend on each other: copies for one region share a Via.
         asked = set(targets)
         if asked and record.is_feed:
-            asked.update(record.wanted)
-        ending = self._forbidden(record, asked & record.told) if cut else []
-        asked.difference_update(record.told)
+            asked.update(record.targets)
+        ending = self._forbidden(record, asked & record.refused_targets) if cut else []
+        asked.difference_update(record.refused_targets)
         asked.discard(self._local)
         switch = Switch(record, self._egress, self._chooser)
         before = dict(record.home) if record.is_feed else {}
@@ -384,17 +387,17 @@ class Sets:
             choice.unserved.update((target, record.unserved[target]) for target in ending)
             if switch.change(now, choice, gone=gone, cut=cut, renew=renew):
                 break
-            # Somebody did not take its part and is avoided from now on. What was done is done.
+            # A peer did not take its set and is avoided from now on; earlier steps stay.
             if switch.began:
                 gone, cut, renew = _NOBODY, False, False
         anew = self._install(now, record)
         if not record.is_feed:
             if switch.moved:
-                self._ask_anew(now, record, switch.moved)
+                self._request_new_streams(now, record, switch.moved)
         elif anew or any(before.get(node) != at for node, at in record.home.items()):
             self._plane.outdate(now, record.ingress, in_place=switch.stretched)
         switch.finish(now)
-        self._tell(now, record)
+        self._report_unserved(now, record)
         due = record.next_due()
         if due is None:
             self._timers.cancel(record.ingress)
@@ -402,7 +405,7 @@ class Sets:
             self._timers.set(record.ingress, due)
 
     def _forbidden(self, record: IngressRecord, targets: AbstractSet[NodeId]) -> list[NodeId]:
-        """Those that have kept a place on a way that policy does not let them have."""
+        """Return the targets that kept a place on a path that policy forbids now."""
         return [
             target
             for target in sorted(targets)
@@ -411,9 +414,9 @@ class Sets:
         ]
 
     def _install(self, now: float, record: IngressRecord) -> bool:
-        """Tell the plane where data goes; whether some of it goes to a new set."""
+        """Write the FIB entry of an ingress; return whether a new set is in it."""
         egress = tuple(record.current[session].egress for session in sorted(record.current))
-        entry = (egress, self._local in record.wanted)
+        entry = (egress, self._local in record.targets)
         before = record.installed
         if entry == before:
             return False
@@ -421,35 +424,39 @@ class Sets:
         self._plane.install(now, record.ingress, egress, local=entry[1])
         return before is None or not set(egress).issubset(before[0])
 
-    def _passed(self, now: float, record: IngressRecord, targets: frozenset[NodeId]) -> None:
-        """Behind a peer targets are served another way now."""
+    def _peer_rerouted(self, now: float, record: IngressRecord, targets: frozenset[NodeId]) -> None:
+        """Handle a peer's report that it moved targets to another path."""
         if record.is_feed:
             self._plane.outdate(now, record.ingress)
         else:
-            self._ask_anew(now, record, targets)
+            self._request_new_streams(now, record, targets)
 
-    def _ask_anew(self, now: float, record: IngressRecord, targets: AbstractSet[NodeId]) -> None:
-        """Let the o-relay go on in new streams with those that come and do not go to these."""
+    def _request_new_streams(
+        self, now: float, record: IngressRecord, targets: AbstractSet[NodeId]
+    ) -> None:
+        """Ask the o-relay to continue its open streams in new ones: targets have moved."""
         if targets and self._plane.carries(record.ingress):
             with suppress(StateError):
-                self._host.refuse_sns(now, *record.ingress, SnsRefusal.MOVED, sorted(targets))
+                self._routing.refuse_sns(now, *record.ingress, SnsRefusal.MOVED, sorted(targets))
 
-    def _tell(self, now: float, record: IngressRecord) -> None:
-        """Tell the sender of a set which targets get nothing, so that it finds another way."""
+    def _report_unserved(self, now: float, record: IngressRecord) -> None:
+        """Report to the sender which targets get no data, so that it finds another path."""
         if record.ingress.session == LOCAL:
             if record.key is not None:
-                self._host.led(now, record.key, record.wanted, record.scope, record.unserved)
+                self._routing.report_routing(
+                    now, record.key, record.targets, record.scope, record.unserved
+                )
             return
         due: dict[SnsRefusal, list[NodeId]] = {}
-        for target in sorted(record.unserved.keys() - record.told):
+        for target in sorted(record.unserved.keys() - record.refused_targets):
             item = record.unserved[target]
             if item.due <= now:
                 due.setdefault(item.code, []).append(target)
         for code in sorted(due):
             # A session that is about to end needs no refusal.
             with suppress(StateError):
-                self._host.refuse_sns(now, *record.ingress, code, due[code])
-            record.told.update(due[code])
+                self._routing.refuse_sns(now, *record.ingress, code, due[code])
+            record.refused_targets.update(due[code])
             self.counters.refused += len(due[code])
             for target in due[code]:
                 record.blocks.pop(target, None)

@@ -5,12 +5,12 @@
     targets of a track, policy, plan
             |
             v
-        Steering --situation--> via_choice    the Vias that help one track towards one region
+        Steering --situation--> via_choice       the Vias that help one track towards one region
             |                       |
             |  <----- choice -------'
-            |-- Assignment --> Sets           target to peer
-            '-- dial_wishes -> demand         relays with which a session would help
+            |-- Assignment -----> Sets           target to next hop
+            '-- peering_demand -> demand         relays to dial because a session would help
 
-From outside import ``steering`` (``Steering``, ``Assignment``, ``Plan``). The functions of
-``via_choice`` are pure.
+From outside import ``steering`` (``Steering``, ``Assignment``). The functions of ``via_choice`` are
+pure.
 """

@@ -1,7 +1,7 @@
-"""Choosing Vias for one track towards one region: a pure function of what is known.
+"""The choice of Vias for one track towards one region: a pure function of what is known.
 
-Hub-and-spoke is the rule. It is left only where that helps: where more copies would leave towards
-the region than the maximum, or where a way is not what the class of service asks for::
+Hub-and-spoke is the rule. A Via is used only where it helps: where more copies would leave towards
+the region than the maximum, or where a path breaks the limits of the class of service::
 
     plain: 4 copies                 one Via: 1 copy              two Vias: 2 copies
 
@@ -10,9 +10,9 @@ the region than the maximum, or where a way is not what the class of service ask
     o --> e3                              |---> e3               o --> W --> e3
     o --> e4                              '---> e4                     '---> e4
 
-A *pick* is a Via and which targets it gets; a *choice* is a tuple of picks. :func:`laid_out` says
-which way each target gets by a choice, :func:`choose` finds one. It is greedy: the Via that helps
-most, then the next, as long as each one helps.
+A *pick* is a Via and the targets that it gets; a *choice* is a tuple of picks. :func:`apply_choice`
+returns the path of each target under a choice, :func:`choose` finds a choice. The search is greedy:
+the Via that helps most, then the next, as long as each one helps.
 """
 
 from __future__ import annotations
@@ -26,55 +26,55 @@ from laps_wire.nodeid import NodeId
 __all__ = [
     "COPY_PRICE_US",
     "Choice",
-    "Figures",
     "Pick",
+    "Score",
     "Situation",
+    "apply_choice",
     "choose",
-    "figures",
-    "laid_out",
     "prefer",
+    "score",
 ]
 
 COPY_PRICE_US: Final = 20_000
-"""What a copy costs, as delay of one target: a Via may cost each of five targets 4 ms for it."""
+"""The price of a copy, as delay of one target: a Via may add 4 ms for each of five targets."""
 
 _BETTER: Final = 0.9
-"""Another choice that is no better in kind must cost less than this share, or nothing changes."""
+"""With equal faults another choice must cost less than this share of the current one."""
 
 
 class Pick(NamedTuple):
-    """A Via, and which targets go through it."""
+    """A Via, and the targets that go through it."""
 
     via: NodeId
     only: frozenset[NodeId] | None = None
-    """None: all that it reaches, also those that come later."""
+    """None: all targets that it reaches, also later ones."""
 
 
 Choice: TypeAlias = "tuple[Pick, ...]"
 
 
 class Situation(NamedTuple):
-    """Everything that counts for one track and one region."""
+    """All inputs of a choice, for one track and one region."""
 
     plain: Mapping[NodeId, Candidate]
-    """The best way to each target."""
+    """The best path to each target."""
     options: Mapping[NodeId, Mapping[NodeId, Candidate]]
-    """By next hop: the ways through it that exist and that policy allows, by target."""
+    """By next hop and target: the paths that exist and that policy allows."""
     vias: frozenset[NodeId]
-    """Next hops that may aggregate: Vias. Others only replace a way that is not good enough."""
+    """Next hops that may aggregate: Vias. Others only replace a path that breaks a limit."""
     burdened: frozenset[NodeId]
-    """Next hops that should get nothing more: overloaded ones."""
+    """Next hops that get no more targets: overloaded relays."""
     is_bad: Callable[[Candidate], bool]
-    """Whether a way is not what the class of service asks for."""
+    """Whether a path breaks the limits of the class of service."""
     max_copies: int | None
     """Copies that may leave towards this region; None: any number."""
 
 
-class Figures(NamedTuple):
-    """What a layout costs; the lesser is better, the first difference decides."""
+class Score(NamedTuple):
+    """The cost of a layout. Less is better; the first difference decides."""
 
     bad: int
-    """Targets whose way is not what their class asks for."""
+    """Targets whose path breaks a limit of their class."""
     excess: int
     """Copies above the maximum."""
     cost_us: int
@@ -82,45 +82,45 @@ class Figures(NamedTuple):
 
     @property
     def faults(self) -> tuple[int, int]:
-        """What a Via must make less of: money alone is no reason to leave hub-and-spoke."""
+        """What a Via must reduce. Cost alone is no reason to leave hub-and-spoke."""
         return self.bad, self.excess
 
 
-def figures(situation: Situation, ways: Mapping[NodeId, Candidate]) -> Figures:
-    """Measure a layout."""
-    copies = len({way.peer for way in ways.values()})
+def score(situation: Situation, paths: Mapping[NodeId, Candidate]) -> Score:
+    """Return the score of a layout: one path for each target."""
+    copies = len({path.peer for path in paths.values()})
     limit = copies if situation.max_copies is None else situation.max_copies
-    return Figures(
-        bad=sum(map(situation.is_bad, ways.values())),
+    return Score(
+        bad=sum(map(situation.is_bad, paths.values())),
         excess=max(0, copies - limit),
-        cost_us=sum(way.cost_us for way in ways.values()) + COPY_PRICE_US * copies,
+        cost_us=sum(path.cost_us for path in paths.values()) + COPY_PRICE_US * copies,
     )
 
 
-def laid_out(situation: Situation, choice: Choice) -> dict[NodeId, Candidate]:
-    """The way of each target by this choice; later picks do not take from earlier ones."""
-    ways = dict(situation.plain)
+def apply_choice(situation: Situation, choice: Choice) -> dict[NodeId, Candidate]:
+    """Return the path of each target under a choice; an earlier pick keeps its targets."""
+    paths = dict(situation.plain)
     moved: set[NodeId] = set()
     for pick in choice:
-        for target, way in situation.options.get(pick.via, {}).items():
+        for target, path in situation.options.get(pick.via, {}).items():
             if target not in moved and (pick.only is None or target in pick.only):
-                ways[target] = way
+                paths[target] = path
                 moved.add(target)
-    return ways
+    return paths
 
 
 def choose(situation: Situation) -> Choice:
-    """The choice that is best now, whatever was chosen before; () is hub-and-spoke."""
+    """Return the choice that is best now, whatever was chosen before; () is hub-and-spoke."""
     choice: Choice = ()
-    ways = laid_out(situation, choice)
-    now = figures(situation, ways)
+    paths = apply_choice(situation, choice)
+    now = score(situation, paths)
     while any(now.faults):
-        trials: list[tuple[Figures, NodeId, int, Choice]] = []
+        trials: list[tuple[Score, NodeId, int, Choice]] = []
         for via in situation.options:
             if via not in situation.burdened and all(pick.via != via for pick in choice):
-                for rank, pick in enumerate(_picks(situation, ways, via, now.excess)):
+                for rank, pick in enumerate(_picks(situation, paths, via, now.excess)):
                     trial = (*choice, pick)
-                    found = figures(situation, laid_out(situation, trial))
+                    found = score(situation, apply_choice(situation, trial))
                     trials.append((found, via, rank, trial))
         if not trials:
             break
@@ -128,38 +128,39 @@ def choose(situation: Situation) -> Choice:
         if found.faults >= now.faults:
             break
         choice, now = trial, found
-        ways = laid_out(situation, choice)
+        paths = apply_choice(situation, choice)
     return choice
 
 
 def _picks(
-    situation: Situation, ways: Mapping[NodeId, Candidate], via: NodeId, excess: int
+    situation: Situation, paths: Mapping[NodeId, Candidate], via: NodeId, excess: int
 ) -> list[Pick]:
-    """What could be done with one next hop."""
+    """Return the picks that could help with one next hop."""
     mend = frozenset(
         target
-        for target, way in situation.options[via].items()
-        if situation.is_bad(ways[target]) and not situation.is_bad(way)
+        for target, path in situation.options[via].items()
+        if situation.is_bad(paths[target]) and not situation.is_bad(path)
     )
     picks = [Pick(via, mend)] if mend else []
-    # A way that is good enough stays where it is, as long as copies are not too many.
+    # A path within the limits stays, as long as there are not too many copies.
     if excess and via in situation.vias:
         picks.append(Pick(via))
     return picks
 
 
 def prefer(situation: Situation, current: Choice) -> Choice:
-    """The choice to aim at, if ``current`` is in use: it stays unless another is clearly better.
+    """Return the choice to aim at while ``current`` is in use.
 
-    Whatever is returned stays when it is in use and nothing else has changed.
+    That is ``current`` unless another choice is clearly better. The result is stable: used as
+    ``current`` with the same situation, it is returned again.
     """
     best = choose(situation)
     if current == best or any(pick.via in situation.burdened for pick in current):
         return best
-    kept = figures(situation, laid_out(situation, current))
-    if kept.faults >= figures(situation, situation.plain).faults:
+    kept = score(situation, apply_choice(situation, current))
+    if kept.faults >= score(situation, situation.plain).faults:
         return best
-    new = figures(situation, laid_out(situation, best))
+    new = score(situation, apply_choice(situation, best))
     worth = new.faults < kept.faults or (
         new.faults == kept.faults and new.cost_us < _BETTER * kept.cost_us
     )

@@ -2,14 +2,17 @@
 
 ::
 
-    local side                  Interests                          network
-    announce, withdraw ------>  Origins (o-relay)   ------------>  own announces
-    pull, release      <------     |   <-------------------------  subscribes of other relays
-                                   '-> Answers      ------------>  responses
-    want, unwant       ------>  Wants (s-relay)     ------------>  own subscribes
-    answered           <------     '-- Asking, Serving  <--------  responses
-    discovered         <------  Discovery           <------------  announces of other relays
+    local side                     Subscriptions                        network
+    announce, withdraw     ------> OriginRole (o-relay)   ------------> own announces
+    serve_track, release   <------    |    <--------------------------- subscribes of other relays
+    publisher_accepted     ------>    |--- OriginTrack: who gets a track, over which outcome
+                                      '--> ResponseSender ------------> responses
+    subscribe, unsubscribe ------> SubscriberRole (s-relay) ----------> own subscribes
+    answered               <------    '--- want_asking, want_serving <- responses
+    announce_added         <------ Discovery              <------------ announces of other relays
 
 ``responses`` finds the session for a response of another relay, and drops responses that circulate.
-From outside import ``interests.Interests``, ``responses``, and ``pulls.Lack``.
+
+From outside import ``subscriptions.Subscriptions``, ``responses``, and
+``origin_track.DeliveryFailure``.
 """

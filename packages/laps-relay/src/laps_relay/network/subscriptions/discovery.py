@@ -1,4 +1,4 @@
-"""What others announce: who may serve a track, and which names our clients can discover."""
+"""The announces of other relays: who may serve a track, and which names our clients discover."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Discovery:
         self.clients: LocalSide | None = None
         """The relay's own clients, who may discover names; None until they are attached."""
         self.false_names = 0
-        """Plaintext names that do not have the hashes beside them: ignored."""
+        """Plaintext names without the hashes that came with them; they are ignored."""
 
     def sizes(self) -> tuple[int, int]:
         """Return how many names and how many announces are known."""
@@ -38,7 +38,7 @@ class Discovery:
     def changed(
         self, now: float, changes: Iterable[Change[AnnounceIdentity, AnnounceInfo]]
     ) -> list[AnnounceInfo]:
-        """Take over what changed; give what is new."""
+        """Apply changes of the announces; return the new entries."""
         new: list[AnnounceInfo] = []
         for change in changes:
             if change.identity[0] == self._local:
@@ -60,7 +60,7 @@ class Discovery:
             first = not holders
             holders[entry.source] = None
             if first and self.clients is not None:
-                self.clients.discovered(now, entry)
+                self.clients.announce_added(now, entry)
         if old is not None and old != new:
             kind, source = change.identity[1], change.identity[0]
             holders = self._names[kind, old]
@@ -68,10 +68,10 @@ class Discovery:
             if not holders:
                 del self._names[kind, old]
                 if self.clients is not None:
-                    self.clients.vanished(now, kind, old)
+                    self.clients.announce_removed(now, kind, old)
 
     def _name_of(self, entry: AnnounceInfo | None) -> FullTrackName | None:
-        """The name of an announce, if it has one and it is true."""
+        """Return the name of an announce if it has one with the right hashes, else None."""
         if entry is None or entry.plaintext is None:
             return None
         fields, name = entry.plaintext.namespace.fields, entry.plaintext.name
@@ -85,7 +85,7 @@ class Discovery:
         return entry.plaintext
 
     def announcers(self, elements: tuple[int, ...], name_hash: int) -> list[NodeId]:
-        """The nodes that announced what covers a track."""
+        """Return the nodes that announced what covers a track."""
         return self._index.match(Subscribe(elements, name_hash))
 
 

@@ -1,13 +1,13 @@
-"""Answers to subscribes on their way back, hop by hop (laps-2, 5.3).
+"""Responses to subscribes on their path back, hop by hop (laps-2, 5.3).
 
 ::
 
     s-relay  <----  relay  <----  relay  <----  o-relay
-             over the session on which each of them heard the subscribe with that stamp
+             over the session on which each of them received the subscribe with that stamp
 
-After links have gone, those sessions can lead in a circle until the subscribe is advertised anew.
-A response has no hop count, so it would circulate. :class:`ResponseLoopFilter` drops a response
-that comes again too soon; the s-relay without an answer asks again with a new stamp. Later the same
+After links have gone, those sessions can form a circle until the subscribe is advertised again. A
+response has no hop count, so it would circulate. :class:`ResponseLoopFilter` drops a response that
+comes again too soon; the s-relay without a response asks again with a new stamp. Later the same
 response may be a new one: its relay had lost the subscribe for a while, or has restarted.
 """
 
@@ -21,20 +21,18 @@ from laps_wire.peering.laps2 import Stamp, SubscribeResponse
 from laps_wire.peering.laps2.information import SubscribeIdentity
 
 __all__ = [
-    "MAX_PASSED",
-    "MAX_TURNS",
+    "MAX_REMEMBERED",
+    "MAX_REPEATS",
     "SOON",
     "ResponseLoopFilter",
-    "way_back",
+    "return_session",
 ]
 
-__all__ = ["way_back"]
 
+def return_session(table: SubscribeTable, session: int, response: SubscribeResponse) -> int | None:
+    """Return the session over which a response that came on ``session`` goes on.
 
-def way_back(table: SubscribeTable, session: int, response: SubscribeResponse) -> int | None:
-    """The session over which a response that came on ``session`` goes on; None: it is dropped.
-
-    It is dropped if the subscribe is not known, or is known with another stamp.
+    None: drop it, because the subscribe is unknown or has another stamp.
     """
     entry = table.get(response.identity)
     if entry is None or entry.stamp != response.stamp:
@@ -43,53 +41,53 @@ def way_back(table: SubscribeTable, session: int, response: SubscribeResponse) -
     return None if back == session else back
 
 
-MAX_PASSED: Final = 65_536
-"""Answers that are remembered; the oldest are forgotten first."""
-MAX_TURNS: Final = 16
-"""How often one relay may answer one subscribe within the time."""
+MAX_REMEMBERED: Final = 65_536
+"""Responses that are remembered; the oldest are forgotten first."""
+MAX_REPEATS: Final = 16
+"""How often one relay may respond to one subscribe within the hold time."""
 SOON: Final = 1.0
-"""An answer that says the same within so many seconds goes round."""
+"""An equal response within so many seconds circulates."""
 
 _Key: TypeAlias = "tuple[SubscribeIdentity, Stamp, NodeId, int | None]"
 
 
-class _Passed(NamedTuple):
+class _Seen(NamedTuple):
     at: float
     code: int
     turns: int
 
 
 class ResponseLoopFilter:
-    """What passed lately."""
+    """Remembers recent responses, to drop those that circulate."""
 
-    __slots__ = ("_hold", "_passed")
+    __slots__ = ("_hold", "_seen")
 
     def __init__(self, hold: float) -> None:
-        """``hold``: how long an answer is remembered, in seconds."""
+        """``hold``: seconds for which a response is remembered."""
         self._hold = hold
-        self._passed: dict[_Key, _Passed] = {}
+        self._seen: dict[_Key, _Seen] = {}
 
-    def lets(self, now: float, response: SubscribeResponse, epoch: int | None) -> bool:
-        """Whether an answer may pass; ``epoch`` is that of who gave it, as far as we know."""
+    def accepts(self, now: float, response: SubscribeResponse, epoch: int | None) -> bool:
+        """Return whether a response may pass; ``epoch`` is that of the responder, if known."""
         key = response.identity, response.stamp, response.responder, epoch
-        known = self._passed.get(key)
+        known = self._seen.get(key)
         turns = 1
         if known is not None and now < known.at + self._hold:
             repeated = known.code == response.code and now < known.at + SOON
-            if repeated or known.turns >= MAX_TURNS:
+            if repeated or known.turns >= MAX_REPEATS:
                 return False
             turns = known.turns + 1
-        self._passed.pop(key, None)
-        self._passed[key] = _Passed(now, response.code, turns)
+        self._seen.pop(key, None)
+        self._seen[key] = _Seen(now, response.code, turns)
         self._trim(now)
         return True
 
     def _trim(self, now: float) -> None:
-        while self._passed:
-            oldest = next(iter(self._passed))
-            if len(self._passed) <= MAX_PASSED and now < self._passed[oldest].at + self._hold:
+        while self._seen:
+            oldest = next(iter(self._seen))
+            if len(self._seen) <= MAX_REMEMBERED and now < self._seen[oldest].at + self._hold:
                 break
-            del self._passed[oldest]
+            del self._seen[oldest]
 
     def __len__(self) -> int:
-        return len(self._passed)
+        return len(self._seen)

@@ -80,7 +80,7 @@ class Serving:
                 # Gone, or started again: then it hears our subscribe, and answers anew.
                 self._timers.set(lost, now + self._grace)
 
-    def ways_changed(self, now: float, nodes: Iterable[NodeId]) -> Iterator[NodeId]:
+    def paths_changed(self, now: float, nodes: Iterable[NodeId]) -> Iterator[NodeId]:
         """Ways to these nodes came or went; gives whom one leads to again that was cut off."""
         if not self._by_responder and not self._cut:
             return

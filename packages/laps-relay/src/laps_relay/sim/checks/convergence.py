@@ -1,4 +1,4 @@
-"""The convergence bound: so long after a change of the network all routes and the FIB are right.
+"""The convergence bound: the time after which all routes and the FIB are right again.
 
 ::
 
@@ -6,23 +6,21 @@
     ----------+-------------------------------------------------------------------+------->
               |<------ diameter x (one-way delay + batching) + 2 x batching ------>|
 
-After a loss a path vector may try longer and longer ways before it gives a node up: no relay has a
-session with it any more, and each believes a little longer in what others told of it before. The
-longest of these ways ends where paths do, so for a loss the bound has the most hops that a path may
-have (or as many as there are relays) instead of the diameter. Losses that took longer than the
-diameter's bound are counted: :attr:`Convergence.late`. So are changes after which the last route
-moved within diameter x one-way delay + 2 x batching, as if relays in between collected nothing:
-:attr:`Convergence.prompt`.
+After a loss a path vector may try longer and longer paths before it gives a node up. No relay has a
+session with that node any more, but each still uses the paths that others advertised before. For a
+loss the bound therefore has the most hops of a path, or the number of relays, instead of the
+diameter. :attr:`Convergence.late` counts losses that took longer than the diameter's bound.
+:attr:`Convergence.prompt` counts changes that were over within diameter x one-way delay + 2 x
+batching, as if no relay in between had batched.
 
-The time that a dead session takes to be noticed is before that: the change is the moment in which
-a relay notices. Batching counts once for each relay that passes the news on, because each collects
-for that long what it has to say. The one-way delay is the longest of all links that are up, with
-its jitter, with a retransmission where packets are lost, and with the packets before it where the
-bandwidth is limited.
+The bound begins when a relay notices the change. The detection of a dead session comes before.
+Batching counts once for each relay that passes the change on. The one-way delay is the longest of
+all links that are up, with its jitter. It includes a retransmission where packets are lost, and the
+packets in front where the bandwidth is limited.
 
-What else keeps news from passing puts the moment off: relays that stand still, blocked or slow
-links, peers that lie, sessions that only one side still believes in or that have lost their
-control session, relays that drain.
+The check waits while anything else delays advertisements: relays that stand still or drain, blocked
+or slow links, hostile peers, and sessions that one side has given up or that have lost their
+control session.
 
 :class:`ChurnBound` limits how many sets relays make in the meantime.
 """
@@ -50,10 +48,10 @@ WHILE: Final = 0.5
 FACTOR: Final = 4
 """How often each link may get a set of each track with the same target in that time."""
 AGAIN: Final = 0.1
-"""How often to look whether what keeps news from passing is over."""
+"""Seconds between two looks whether advertisements can pass again."""
 
 AHEAD: Final = 2.5
-"""Packets that news may wait for where the bandwidth is limited."""
+"""Packets that an advertisement may wait for where the bandwidth is limited."""
 
 
 class Times(NamedTuple):
@@ -95,9 +93,9 @@ class Convergence:
         self.proven = 0
         """Changes after which nothing else happened, and the bound held."""
         self.prompt = 0
-        """Those of them after which nothing moved when news had come from end to end."""
+        """Changes among them that were over after one trip from end to end."""
         self.late = 0
-        """Losses after which ways were still tried when the diameter's bound was over."""
+        """Losses after which paths still moved when the diameter's bound was over."""
         self.bound = 0.0
         """The longest that was granted."""
         self.longest = 0.0
@@ -190,7 +188,7 @@ class Convergence:
             routes.fib(running)
 
     def _sessions(self) -> tuple[Graph, list[Wire]] | None:
-        """Who has a session with whom, and over what; None if news cannot pass freely now."""
+        """Return who has a session with whom, and over what; None: advertisements are delayed."""
         world = self._world
         if any(getattr(each, "running", False) for each in world.hostiles.values()):
             return None
@@ -220,12 +218,12 @@ class Convergence:
 
 
 def bound_of(hops: int, wires: list[Wire], batch: float) -> float:
-    """How long news may take to be known everywhere, so many hops away, and acted on."""
+    """Return how long a change may take to reach all relays within some hops, and be acted on."""
     return hops * (delay_of(wires) + batch) + 2 * batch
 
 
 def delay_of(wires: list[Wire]) -> float:
-    """How long news takes over the slowest of these."""
+    """Return how long an advertisement takes over the slowest of these links."""
     return max(
         (
             wire.delay * (1 + RETRANSMIT * (wire.loss > 0)) + wire.jitter + _before(wire)
@@ -236,7 +234,7 @@ def delay_of(wires: list[Wire]) -> float:
 
 
 def _before(wire: Wire) -> float:
-    """What news wait for on a narrow wire: the packet that is being sent, and other news."""
+    """Return how long an advertisement waits on a narrow wire for packets in front of it."""
     return max(((AHEAD * PACKET) / rate for rate in wire.bandwidth.values()), default=0.0)
 
 

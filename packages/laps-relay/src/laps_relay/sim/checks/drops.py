@@ -1,20 +1,20 @@
 """What queues may give up, and in which order: the account of narrow links and slow receivers.
 
-Each stream says in its header how urgent it is and how long it may wait in one relay's queue
-(laps-2, 7). This is read from the bytes that wait, not from what the relay told its egress, so a
-relay that forgets to say it is seen:
+The header of each stream has its priority and how long it may wait in the queue of one relay
+(laps-2, 7). This check reads the header from the bytes that wait, not from what the relay passed to
+its egress. A relay that forgets to pass it on is found:
 
 ============  ====================================================================================
-``stale``     what has waited much longer than its ttl is sent nevertheless
+``stale``     data that has waited much longer than its ttl is sent nevertheless
 ``hasty``     a stream is given up as expired that has waited less than its ttl
 ``priority``  a stream is sent, or another one is given up, before one that is more urgent
 ``needless``  something expires on a wire that takes twenty times what is offered
 ``drained``   a relay has drained, its time is not over, and streams go through it
 ============  ====================================================================================
 
-What is given up is written down with its group, and with the receivers that it was for. Only these
-may miss something of the group (:meth:`~laps_relay.sim.clients.ledger.Group.explained`), and only
-they may see its stream reset, with the same code.
+Each drop is noted with its group and its receivers. Only these receivers may miss something of the
+group (:meth:`~laps_relay.sim.clients.ledger.Group.explained`). Only they may see its stream reset,
+with the same code.
 """
 
 from __future__ import annotations
@@ -113,14 +113,14 @@ class Drops:
         self._excuse(pipe, group, seen, None if cause is Cause.CLOSED else code)
 
     def drops_datagram(self, pipe: Pipe, item: Waiting) -> None:
-        """Nobody is told; who should have got it may miss it."""
+        """A datagram is dropped without notice; its receivers may miss it."""
         seen = self._seen(None, item)
         if seen is not None and pipe.sender not in self._world.hostiles:
             self.datagrams += 1
             self._excuse(pipe, self._group(seen), seen, 0)
 
     def closes(self, pipe: Pipe, begun: Sequence[SimOutStream]) -> None:
-        """Who drains ends when nothing is under way, or late; then that excuses, too."""
+        """Check that a relay that drains closes when all is sent, or when its time is over."""
         now = self._world.clock.now
         for contact in (pipe.sender, pipe.receiver):
             process = self._world.processes.get(contact)
@@ -141,7 +141,7 @@ class Drops:
         names = self._world.by_node()
         behind = frozenset(
             names[node].contact
-            for flow in process.tables.flows()
+            for flow in process.tables.fib()
             if flow.peer is not None
             for node in flow.targets
             if node in names
@@ -167,7 +167,7 @@ class Drops:
                 group.given_up = (*group.given_up, whom._replace(code=None))
 
     def _unnamed(self, pipe: Pipe, stream: SimOutStream, code: int | None) -> None:
-        """Only a header was written: of which group it is, nobody can say."""
+        """Note a stream of which only the header was written, so its group is unknown."""
         left: bytes = max(stream.seen or b"", stream.ahead or b"", key=len)
         data = left + b"".join(each.chunk.data for each in stream.waiting)
         if len(data) >= DATA_HEADER_BYTES:

@@ -34,7 +34,7 @@ from laps_relay.sim.clients.tracks import HASHER
 from laps_relay.sim.core import SetOut
 from laps_relay.sim.world.actions import Actions
 from laps_relay.sim.world.oracle import Oracle
-from laps_relay.sim.world.paths import served, told
+from laps_relay.sim.world.paths import reached_by, served
 from laps_relay.sim.world.world import RelayProcess, World
 from laps_sdk.upstream.interfaces import Answer
 from laps_wire.nodeid import NodeId
@@ -47,7 +47,7 @@ LOOP_LIMIT: Final = 1.5
 
 
 class Checks:
-    """Looks at a world; raises :class:`~laps_relay.sim.clients.ledger.BreakError`."""
+    """Checks a world; raises :class:`~laps_relay.sim.clients.ledger.BreakError`."""
 
     __slots__ = (
         "_actions",
@@ -109,10 +109,10 @@ class Checks:
             )
 
     def _serverless(self, one: RelayProcess, other: RelayProcess) -> bool:
-        """Whether no control server that is there has a session with both.
+        """Return whether no control server has a session with both relays.
 
-        One of two may be lost, and not one at one end and one at the other: then nobody can tell
-        the one what the other wants, though data has a way.
+        With two control servers, each end may have lost another one. Then no server can tell one
+        end of the subscription of the other, though data has a path.
         """
         servers = [each for each in self._world.running() if each.is_control]
         both = {one.contact, other.contact}
@@ -122,7 +122,7 @@ class Checks:
         )
 
     def set_gone(self, process: RelayProcess, event: SetGone) -> None:
-        """Remember when a set ended: the peer may not have heard of it."""
+        """Note when a set ended: the withdrawal may not have reached the peer yet."""
         if not event.incoming and event.session in process.ends:
             connection = process.ends[event.session].connection
             self._ended[process.contact, connection, event.sns_id] = self._world.clock.now
@@ -206,8 +206,8 @@ class Checks:
         """Check at rest that relays have exactly the filtered entries that may come to them.
 
         Each relay asks its filters twice of an announce or a subscribe: may it come in from that
-        peer, may it go out to that one. :func:`~laps_relay.sim.world.paths.told` walks from the
-        source of an entry to find who gets it, and shares no code with tables and filters.
+        peer, may it go out to that one. ``reached_by`` walks from the source of an entry to all
+        relays that get it, and shares no code with tables and filters.
 
         Where a relay is no transit for anything, some relays do not know the source of an entry and
         have no use for it. There, only entries that must not have come are looked for.
@@ -223,7 +223,7 @@ class Checks:
                 wanted = want is not None and want.answer is Answer.ACCEPTED
                 announced = any(each.scope == scope for each in clients.publications)
                 for what, must in (("announce", announced), ("subscribe", wanted)):
-                    reached = told(world, what, scope, source.spec.node_id)
+                    reached = reached_by(world, what, scope, source.spec.node_id)
                     for process in world.running():
                         self._filtered(
                             process, source, (what, scope), keys, reached, must=must and known
@@ -280,7 +280,7 @@ class Checks:
                 f"{process.contact} knows too much: {list(map(str, extra))}, too little: "
                 f"{list(map(str, lacking))}",
             )
-        for peer, node, path in process.tables.told():
+        for peer, node, path in process.tables.adj_out():
             if peer == node or peer in path:
                 raise self._fail(
                     "horizon", f"{process.contact} told {peer} of {node}, which is through it"
@@ -308,7 +308,7 @@ class Checks:
         return found
 
     def _wants(self, oracle: Oracle) -> None:
-        """Who wants a track that somebody publishes has it, and nobody else."""
+        """Check that each subscriber of a published track is served, and no other one."""
         for contact, track in self._actions.interests:
             process = self._world.processes[contact]
             if not process.running:
@@ -342,22 +342,22 @@ class Checks:
                 raise self._fail("answer", f"{contact} has {track}, which nobody may give it")
 
     def _hidden(self, publishers: list[RelayProcess], process: RelayProcess, track: str) -> bool:
-        """Whether it cannot be told that policy is the reason.
+        """Return whether the relay cannot learn that policy is the reason.
 
-        Clients of MoQT are told in words of their own, and who hears of no publisher that there is
-        none.
+        Clients of MoQT get reasons of their own. A relay that no announce reaches answers that
+        there is no publisher.
         """
         world = self._world
         return world.moqt or (
             bool(world.policy.borders)
             and not any(
-                process.spec.node_id in told(world, "announce", track, origin.spec.node_id)
+                process.spec.node_id in reached_by(world, "announce", track, origin.spec.node_id)
                 for origin in publishers
             )
         )
 
     def _answer_lost(self, publishers: list[RelayProcess], contact: str) -> bool:
-        """Whether faults may have taken the refusals that followed from a policy, said twice."""
+        """Return whether faults may have destroyed both refusals that followed from a policy."""
         world = self._world
         since, now = world.policy_since, world.clock.now
         return bool(publishers) and all(
@@ -400,7 +400,7 @@ class Checks:
                     if node != own
                     and served(self._world, oracle, origin, self._world.processes[contact], track)
                 }
-                flows = [flow for flow in origin.tables.flows() if flow.key == key]
+                flows = [flow for flow in origin.tables.fib() if flow.key == key]
                 reached = {node for flow in flows for out in flow.egress for node in out.targets}
                 if reached != targets:
                     raise self._fail(
@@ -412,7 +412,7 @@ class Checks:
     def _sets(self) -> None:
         """What one relay sends is what the next one serves, from the o-relays to the ends."""
         sent: dict[tuple[int, NodeId, int], SetOut] = {}
-        flows = {process.spec.node_id: process.tables.flows() for process in self._world.running()}
+        flows = {process.spec.node_id: process.tables.fib() for process in self._world.running()}
         for own, of_node in flows.items():
             for flow in of_node:
                 seen: set[NodeId] = set()
@@ -453,7 +453,7 @@ class Checks:
         return lives or now - ended < FLIGHT
 
     def chatter(self, since: float, before: int) -> None:
-        """At rest relays keep their sessions alive, and have nothing else to say."""
+        """Check that relays at rest send nothing but keep-alives."""
         world = self._world
         if any(
             want.answer is not Answer.ACCEPTED
@@ -476,9 +476,10 @@ class Checks:
     # After withdrawal
 
     def nobody_listens(self, but: AbstractSet[int] = frozenset()) -> None:
-        """All subscribers are gone: nobody is pulled. Sets linger at each relay, so not here.
+        """Check that no publisher is pulled after all subscribers have left.
 
-        ``but`` for tracks with these keys, which somebody may still ask for.
+        Sets linger at each relay, and are not checked here. ``but`` names the keys of tracks that
+        may still be requested.
         """
         for process in self._world.running():
             if process.clients.pulled - but:
@@ -519,7 +520,7 @@ class Checks:
 
 
 def _refused_by_policy(want: Want | None, *, hidden: bool) -> bool:
-    """Whether policy is the reason; ``hidden``: clients of MoQT are told in words of their own."""
+    """Return whether policy is the reason; ``hidden``: clients of MoQT get reasons of their own."""
     return (
         want is not None
         and want.answer is Answer.REFUSED

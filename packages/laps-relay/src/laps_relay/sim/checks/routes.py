@@ -1,13 +1,13 @@
-"""Comparing what relays go by with the oracle: the next hop of every node, and the FIB.
+"""Comparing relays with the oracle: the next hop of every node, and the FIB.
 
-Changes of sRTT are damped (laps-2, 5.1). Once delays have changed in a run, a way may be a little
-longer than the best one, by what damping hides; until then it must be the very one.
+Changes of sRTT are damped (laps-2, 5.1). Once delays have changed in a run, a path may be longer
+than the best one by what damping hides. Until then it must be the best one.
 """
 
 from __future__ import annotations
 
 from laps_relay.sim.clients.ledger import BreakError
-from laps_relay.sim.core import Flow
+from laps_relay.sim.core import FibRow
 from laps_relay.sim.world.oracle import Oracle
 from laps_relay.sim.world.world import RelayProcess, World
 from laps_wire.nodeid import NodeId
@@ -28,7 +28,7 @@ class Routes:
         return BreakError(rule, text, self._world.clock.now)
 
     def next_hops(self, process: RelayProcess, targets: list[NodeId]) -> None:
-        """Every node that can be reached is reached as the oracle says."""
+        """Check the next hop of every node that can be reached."""
         own = process.spec.node_id
         for target in targets:
             wanted = self.oracle.next_hop(own, target)
@@ -43,15 +43,15 @@ class Routes:
             )
 
     def fib(self, processes: list[RelayProcess]) -> None:
-        """Every target of every set goes over the oracle's next hop, from feeds to the ends.
+        """Check that every target of every set goes over the next hop of the oracle.
 
-        A set that has been replaced lives until its streams have ended; what is left of it says
-        nothing of where data goes from now on.
+        A set that was replaced lives until its streams have ended. It is not checked, because no
+        new data uses it.
         """
-        todo: list[tuple[RelayProcess, Flow, frozenset[NodeId]]] = []
-        fed: dict[tuple[int, NodeId, int], tuple[RelayProcess, Flow]] = {}
+        todo: list[tuple[RelayProcess, FibRow, frozenset[NodeId]]] = []
+        fed: dict[tuple[int, NodeId, int], tuple[RelayProcess, FibRow]] = {}
         for process in processes:
-            for flow in process.tables.flows():
+            for flow in process.tables.fib():
                 if flow.peer is None:
                     todo.append((process, flow, flow.targets))
                 else:
@@ -64,7 +64,7 @@ class Routes:
                 if after is not None:
                     todo.append((*after, out.targets & used))
 
-    def _flow(self, process: RelayProcess, flow: Flow, used: frozenset[NodeId]) -> None:
+    def _flow(self, process: RelayProcess, flow: FibRow, used: frozenset[NodeId]) -> None:
         """The same of one entry; a class narrows the choice of the o-relay."""
         policy = self._world.policy
         scope = "" if flow.key is None else self._world.scope_of(flow.key)
@@ -87,7 +87,7 @@ class Routes:
         return 2 * (settings.metric_ratio * cost + settings.metric_floor_us)
 
     def _close_enough(self, process: RelayProcess, target: NodeId) -> bool:
-        """Whether the way is only as much longer as damping lets it be."""
+        """Return whether the path is longer by no more than damping hides."""
         if not self._world.measured_again:
             return False
         found = process.tables.metric(target)

@@ -1,13 +1,13 @@
-"""What must hold where Vias are injected, judged by the map and by what o-relays really send.
+"""What must hold where Vias are injected, judged by the map and by what o-relays send.
 
 ===========================  ===================================================================
-after the last action        at most the maximum of copies goes towards another region, if a Via
-                             could be had that makes it so
+after the last action        no more copies than allowed go to another region, if a Via could
+                             avoid them
                              where hub-and-spoke is enough, nothing goes through a Via
 while a Via drains           no track is sent through it, from a moment later on
-while it is overloaded       the same, when another choice has been better for long enough
-while a link is bad          what it loses, or what waits for it, is more than may be: nothing goes
-                             over it for long, if a neighbour has another way
+while it is overloaded       the same, once another choice has been better for long enough
+while a link is bad          the link loses too much, or data waits for it: nothing uses it for
+                             long, if a neighbour has another path
 ===========================  ===================================================================
 """
 
@@ -28,11 +28,11 @@ from laps_wire.peering.laps2 import RelayType
 __all__ = ["SteeringChecks"]
 
 NOTICED: Final = 1.0
-"""So long after a relay has said that it drains, everybody knows it and has acted on it."""
+"""Seconds after which all relays have acted on the drain of a relay."""
 
 
 class SteeringChecks:
-    """Looks at a world in which Vias are injected; raises ``BreakError``."""
+    """Checks a world in which Vias are injected; raises ``BreakError``."""
 
     __slots__ = ("_actions", "_bad", "_burdened", "_world", "mended", "needed", "spared")
 
@@ -47,7 +47,7 @@ class SteeringChecks:
         self.spared = 0
         """How often a Via in use was seen to spare copies."""
         self.mended = 0
-        """How often another way than a bad link was seen in use."""
+        """How often a path around a bad link was in use."""
 
     def _fail(self, text: str) -> BreakError:
         return BreakError("steering", text, self._world.clock.now)
@@ -97,7 +97,7 @@ class SteeringChecks:
     def _copies(
         self, oracle: Oracle, origin: RelayProcess, track: str, hops: dict[NodeId, NodeId]
     ) -> None:
-        """Not more copies than may be, and no Via that nobody needs."""
+        """Check that there are no more copies than allowed, and no Via without need."""
         world = self._world
         most = world.scenario.settings.max_fanout
         regions: dict[str, list[NodeId]] = {}
@@ -133,9 +133,9 @@ class SteeringChecks:
     def _worse(
         self, origin: RelayProcess, track: str, members: list[NodeId], hops: dict[NodeId, NodeId]
     ) -> bool:
-        """Whether a link is worse than may be, or was just now; then another one is used soon.
+        """Return whether a link is bad, or was until a moment ago; another one has to be used soon.
 
-        Others tell their own best way only, and that may be back to where it came from.
+        Neighbours advertise their best path only, which may lead back over the same link.
         """
         world = self._world
         nodes = world.by_node()

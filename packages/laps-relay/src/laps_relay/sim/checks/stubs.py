@@ -1,4 +1,4 @@
-"""Stubs: nobody beyond their parents may hear of them, and nothing of them stays.
+"""Stubs: only their parents know them, and nothing of them stays.
 
 ===================  ==========================================================================
 while it runs        no relay has a Stub's node id (0), its type or its contact in any table, and
@@ -28,7 +28,7 @@ _STUB: Final = NodeId(0)
 
 
 class StubChecks:
-    """Looks at a world with Stubs; raises :class:`~laps_relay.sim.clients.ledger.BreakError`."""
+    """Checks a world with Stubs; raises :class:`~laps_relay.sim.clients.ledger.BreakError`."""
 
     __slots__ = ("_contacts", "_hidden", "_seen", "_world")
 
@@ -55,10 +55,10 @@ class StubChecks:
         return [process for process in self._world.running() if process.is_stub]
 
     def asked(self) -> set[int]:
-        """The keys of what their parents ask the network for, and nobody else does.
+        """Return the keys of tracks that only the parents of Stubs request from the network.
 
-        A parent asks with itself as the source (seed 000, Stub), and as long as its Stub asks. So
-        where both were refused it begins to find that nobody waits when its Stub has found it.
+        A parent subscribes with itself as the source (seed 000, Stub), as long as its Stub does.
+        Where both were refused, the parent begins to wait after its Stub has waited.
         """
         parents = {other.contact for one, other, _ in self._world.configured() if one.is_stub}
         ours: set[int] = set()
@@ -99,7 +99,7 @@ class StubChecks:
                 "sources of announces": {source for source, _ in tables.announce_sources()},
                 "targets": {
                     node
-                    for flow in tables.flows()
+                    for flow in tables.fib()
                     for part in (flow.targets, *(out.targets for out in flow.egress))
                     for node in part
                 },
@@ -125,7 +125,7 @@ class StubChecks:
         """What a Stub knows itself."""
         self.unseen()
         for process in self.stubs():
-            if process.tables.nodes() or process.tables.flows():
+            if process.tables.nodes() or process.tables.fib():
                 raise self._fail(f"{process.contact} knows of {list(process.tables.nodes())}")
 
     # Afterwards

@@ -101,11 +101,11 @@ class Clients(ABC):
 
     @abstractmethod
     def _announce(self, now: float, publication: Publication) -> None:
-        """Tell the relay that a publisher has come."""
+        """Announce a new publisher to the relay."""
 
     @abstractmethod
     def unpublish(self, publication: Publication) -> None:
-        """A publisher goes; groups under way are finished."""
+        """A publisher leaves; groups in progress are finished."""
 
     @abstractmethod
     def _ask(self, now: float, key: int, name: FullTrackName) -> None:
@@ -122,7 +122,7 @@ class Clients(ABC):
     @property
     @abstractmethod
     def pulled(self) -> set[int]:
-        """The keys of what is sent because somebody wants it."""
+        """The keys of tracks that are sent because they are subscribed to."""
 
     @property
     @abstractmethod
@@ -164,7 +164,7 @@ class Clients(ABC):
             self._close(want)
 
     def forget(self) -> None:
-        """They are clients of another process now; what still comes here is for nobody."""
+        """The clients move to another process; whatever still arrives here is ignored."""
         self.publications = []
         self.wants = {}
 

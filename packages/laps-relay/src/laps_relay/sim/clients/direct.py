@@ -1,7 +1,7 @@
-"""Clients without MoQT: publishers and subscribers that speak with the core of their relay.
+"""Clients without MoQT: publishers and subscribers that call the core of their relay.
 
-They stand where the Edge's bridge stands in a server: they are the ``LocalSide`` and the
-``DataSink`` of a network core.
+They take the place of an Edge's upstream seam: they are the ``LocalSide`` and the ``DataSink`` of a
+network core.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PULL_DELAY: Final = 0.002
 
 
 class _Incoming:
-    """A stream on its way to our clients."""
+    """A stream that our clients receive."""
 
     __slots__ = ("buffer", "key", "next", "of")
 
@@ -49,7 +49,7 @@ class DirectClients(Clients):
         call: Call,
         core: Callable[[], NetworkRelay],
     ) -> None:
-        """``core`` gives the core of the relay, which is made after its clients."""
+        """``core`` returns the core of the relay, which is made after its clients."""
         super().__init__(clock, ledger, contact, call)
         self._core = core
         self._pulled: dict[int, Feed] = {}
@@ -62,7 +62,7 @@ class DirectClients(Clients):
         self._core().announce(now, publication.kind, publication.name)
 
     def unpublish(self, publication: Publication) -> None:
-        """A publisher goes; groups under way are finished."""
+        """A publisher leaves; groups in progress are finished."""
         if publication not in self.publications:
             return
         self.publications.remove(publication)
@@ -74,30 +74,30 @@ class DirectClients(Clients):
             end_streams()
             core = self._core()
             for key in ended:
-                core.pull_ended(now, key, "the publisher ended it")
+                core.publisher_ended(now, key, "the publisher ended it")
             core.withdraw(now, publication.kind, publication.name)
 
         self._call(end)
 
     @property
     def pulled(self) -> set[int]:
-        """The keys of what is sent because somebody wants it."""
+        """The keys of tracks that are sent because they are subscribed to."""
         return {key for each in self.publications for key in each.flows}
 
     def _ask(self, now: float, key: int, name: FullTrackName) -> None:  # noqa: ARG002
-        self._core().want(now, name, NO_DATA)
+        self._core().subscribe(now, name, NO_DATA)
 
     def _ask_again(self, now: float, want: Want) -> None:
-        self._core().want(now, want.name, NO_DATA)
+        self._core().subscribe(now, want.name, NO_DATA)
 
     def unsubscribe(self, key: int) -> None:
         """The last subscriber of a track goes."""
         want = self._unwant(key)
         if want is not None:
-            self._call(lambda now: self._core().unwant(now, want.name))
+            self._call(lambda now: self._core().unsubscribe(now, want.name))
 
     def forget(self) -> None:
-        """They are clients of another process now; what still comes here is for nobody."""
+        """The clients move to another process; whatever still arrives here is ignored."""
         super().forget()
         self._incoming.clear()
 
@@ -201,7 +201,7 @@ class DirectClients(Clients):
 
     # LocalSide
 
-    def pull(
+    def serve_track(
         self,
         now: float,  # noqa: ARG002
         key: int,
@@ -220,16 +220,16 @@ class DirectClients(Clients):
             if publication.covers(name):
                 flow = self._ledger.flows.begin(self.contact, key, publication.scope)
                 publication.flows[key] = (flow, feed)
-                self._call(lambda now: self._core().pulled(now, key, NO_DATA))
+                self._call(lambda now: self._core().publisher_accepted(now, key, NO_DATA))
                 return
-        self._call(lambda now: self._core().pull_ended(now, key, "no publisher any more"))
+        self._call(lambda now: self._core().publisher_ended(now, key, "no publisher any more"))
 
     def renew(self, now: float, key: int, before: float) -> None:  # noqa: ARG002
         """Open streams should go on in new ones, from their next objects on."""
         self._renewed[key] = None
 
     def release(self, now: float, key: int) -> None:  # noqa: ARG002
-        """Nobody wants it any more."""
+        """No relay subscribes to the track any more."""
         self._pulled.pop(key, None)
         for publication in self.publications:
             publication.flows.pop(key, None)
@@ -237,11 +237,11 @@ class DirectClients(Clients):
             if stream is not None:
                 stream.reset(0)
 
-    def discovered(self, now: float, entry: AnnounceInfo) -> None:  # noqa: ARG002
+    def announce_added(self, now: float, entry: AnnounceInfo) -> None:  # noqa: ARG002
         """A name that others announce."""
         if entry.plaintext is not None:
             self.discovered_names[entry.kind, entry.plaintext] = None
 
-    def vanished(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:  # noqa: ARG002
+    def announce_removed(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:  # noqa: ARG002
         """It is gone."""
         self.discovered_names.pop((kind, name), None)

@@ -1,11 +1,10 @@
 """What was published, what arrived where, and which rules that breaks.
 
-Each object carries who published it, its group, its number and when it was made, so every relay on
-its way can be asked about it. A group is one stream; so "each object at most once over each link"
-is "each group's stream at most once over each link", looked at when the stream begins. While routes
-change, copies for different targets that went different ways from a relay may meet again further
-on: each relay knows only its own ways. But no relay makes two of one: it never sends an object to a
-peer more often than it got it.
+Each object carries its publisher, its group, its number and its time, so the ledger knows it on
+every link. A group is one stream. The rule "each object at most once over each link" is checked
+when a stream begins. While routes change, copies for different targets may leave a relay on
+different paths and meet again further on. But no relay makes two of one: it never sends an object
+to a peer more often than it received it.
 
 ::
 
@@ -13,9 +12,9 @@ peer more often than it got it.
     | magic  u16    | padding u16 | flow  u32 | group u32| object u32| time  f64 | padding ...
     +---------------+-------------+-----------+----------+----------+------------+
 
-A *flow* is one publication of one track in one life of its publisher. Windows in which something
-unplanned happened are exempt from "nothing is lost"; nothing is exempt from "nothing twice to a
-client" and "no relay makes two of one".
+A *flow* is one publication of one track in one life of its publisher. Windows of faults are exempt
+from "nothing is lost". Nothing is exempt from "nothing twice to a client" and "no relay makes two
+of one".
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class GivenUp(NamedTuple):
     targets: frozenset[str] | None
     """Contacts that it was for, by the set that it would have gone to; None: that has ended."""
     code: int | None
-    """With which the stream was reset; None: its connection ended, and others say why."""
+    """The code of the reset; None: the connection ended, and other checks judge that."""
 
 
 class Group:
@@ -105,7 +104,7 @@ class Group:
     def explained(
         self, contact: str, also: tuple[GivenUp, ...] = (), *, code: int | None = None
     ) -> bool:
-        """Whether something on its way to a receiver was given up (with a code)."""
+        """Return whether something for a receiver was given up on the path (with a code)."""
         return any(
             each.targets is None or contact in each.targets or self.behind(each.receiver, contact)
             for each in (*self.given_up, *also)
@@ -166,13 +165,13 @@ Delivery: TypeAlias = tuple[str, str, int]
 OBJECT: Final = struct.Struct(">HHIIId")
 _MAGIC: Final = 0x4C41
 FLIGHT: Final = 2.0
-"""The longest an object may be under way through all relays, with retransmissions."""
+"""The longest time of an object through all relays, with retransmissions."""
 SEVERAL: Final = 1.5
 """With several publishers of a track: so long after the first answer all of them serve it."""
 JOINING: Final = 1.5
 """Of a stream that does not end: so long after the answer the rest of it comes at the latest."""
 OVERTAKEN: Final = 1.0
-"""Where packets are lost: so long after the answer every set on the way has the new target."""
+"""Where packets are lost, every set on the path has a new target so long after the answer."""
 
 
 class BreakError(LapsError):
@@ -190,7 +189,7 @@ class BreakError(LapsError):
 
 
 class Object(NamedTuple):
-    """What an object says of itself."""
+    """The fields that an object carries."""
 
     flow: int
     group: int
@@ -266,11 +265,13 @@ class Ledger:
         self.lossy = False
         """Whether links lose packets: datagrams are gone then."""
         self.flight = FLIGHT
-        """The longest that an object may be under way in this network."""
+        """The longest time of an object through this network."""
         self.given_up = 0
-        """Objects that did not come because something on their way was given up, or still waits."""
+        """Objects that did not arrive because something on their path was given up, or still waits.
+        """
         self.unnamed: list[tuple[float, int, GivenUp]] = []
-        """What was given up behind its header, of nobody knows which group: when, key, for whom."""
+        """Streams that were given up behind their header, of an unknown group: when, key, for whom.
+        """
         self.digest = WireDigest()
         """Of the network, for what clients receive."""
         self.waiting: Callable[[], dict[Group, tuple[GivenUp, ...]]] = dict
@@ -294,7 +295,7 @@ class Ledger:
         )
 
     def bar(self, now: float, what: frozenset[Delivery]) -> None:
-        """From now on policy leaves no way for these, and for no others."""
+        """Note which deliveries policy forbids from now on; all others are allowed."""
         for delivery, spans in self._barred.items():
             since, until = spans[-1]
             if until > now and delivery not in what:
@@ -305,7 +306,7 @@ class Ledger:
                 spans.append((now, math.inf))
 
     def barred(self, start: float, end: float, delivery: Delivery) -> bool:
-        """Whether policy left no way at any time between."""
+        """Return whether policy forbade a delivery at any time between."""
         return any(
             start <= until and end >= since for since, until in self._barred.get(delivery, ())
         )
@@ -378,7 +379,7 @@ class Ledger:
         return group
 
     def _may_meet(self, group: Group) -> bool:
-        """Whether ways to receivers of a group changed while it was under way, or just before."""
+        """Return whether paths to receivers of a group changed in its time, or just before."""
         if group.began <= self.stirred:
             return True
         last = group.began - self.flight
@@ -402,9 +403,9 @@ class Ledger:
     def reset(
         self, now: float, contact: str, item: tuple[int, int], code: int, *, since: float
     ) -> None:
-        """A stream was reset at a receiver: because it was given up on its way, with that code.
+        """Check a reset stream: it was given up on the path, with that code.
 
-        ``since``: who wants the track only since then may have left it before.
+        ``since``: a receiver that subscribed only then may have left the track before.
         """
         group = self.group(*item, now)
         if group.began < since:

@@ -5,8 +5,8 @@ is the payload of a MoQT object::
 
     subgroup stream | track alias, group, priority | object id, length, | object of the ledger | ...
 
-Publishers of the same track have groups of their own (*lanes*): what has the same name is the same
-object for a forwarding plane.
+Publishers of the same track have groups of their own (*lanes*), because a forwarding plane takes
+objects with the same name for the same object.
 
 ``EdgeHost`` is a whole Edge or Stub in a simulated process, with the MoQT side of a server::
 
@@ -14,7 +14,7 @@ object for a forwarding plane.
                                     == StubParent ===== a Stub's session
     MoqtClients == EdgeRelay, Plane == StubUplink ===== sessions with parents            a Stub
 
-Networks without Stubs have ``direct.DirectClients`` in its place.
+Networks without Stubs have ``direct.DirectClients`` instead.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
+from laps_relay.network.bridge import NetworkBridge
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.peer_forwarding.forwarding import LOCAL, Ingress
 from laps_relay.sim.clients.clients import NO_DATA, Call, Clients, Want
 from laps_relay.sim.clients.ledger import BreakError, Ledger, Object, read_object
 from laps_relay.sim.clients.publications import Publication
 from laps_relay.sim.clients.tracks import HASHER
+from laps_relay.sim.clients.virtual import VirtualClient
 from laps_relay.sim.net.clock import Clock
 from laps_relay.stubs.stub_parent import StubParent
 from laps_sdk.edge.authorization import Action, Decision
@@ -37,15 +39,12 @@ from laps_sdk.edge.settings import EdgeSettings, SessionInfo
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_sdk.forwarding.plane import Plane
 from laps_sdk.peering.events import PeerUp
-from laps_sdk.peering.foreign_peers import ForeignPeerWire
-from laps_sdk.peering.links import ForeignPeer, Link
+from laps_sdk.peering.links import ForeignPeer, ForeignPeerWire, Link
 from laps_sdk.stub.stub_uplink import StubUplink, UplinkParent
 from laps_sdk.timers import earliest
 from laps_sdk.upstream.bodies import DRAFT
 from laps_sdk.upstream.egress import alias_of
 from laps_sdk.upstream.interfaces import Answer
-from laps_sdk.upstream.network import NetworkBridge
-from laps_sdk.upstream.virtual import VirtualClient
 from laps_wire.moqt.data import (
     MoqObject,
     ObjectCollector,
@@ -105,9 +104,9 @@ class _Inlet:
         return Ingress(LOCAL, 0)
 
     def group(self, item: Object) -> int:
-        """The group's number in MoQT: later ones are higher, whoever publishes them.
+        """Return the number of a group in MoQT; it grows over all publishers of a track.
 
-        Who joins a track gets nothing that is behind its largest group.
+        A new subscriber gets nothing before the largest group of the track.
         """
         began = self._host.began(item)
         return int(began * 1000) * LANES + self._lane
@@ -348,7 +347,7 @@ class MoqtClients(Clients):
     def _asked(
         self, now: float, publication: Publication, record: _Publishing, event: Event
     ) -> None:
-        """What the Edge says to a publisher."""
+        """Handle an event of a publisher's session."""
         del now
         if isinstance(event, RequestReceived) and isinstance(event.message, Subscribe):
             key = _key_of(event.message.track)
@@ -366,9 +365,9 @@ class MoqtClients(Clients):
 
     @property
     def pulled(self) -> set[int]:
-        """The keys of what is sent because somebody wants it.
+        """The keys of tracks that are sent because they are subscribed to.
 
-        A track that was published goes to its own Edge in any case: it fills the cache.
+        A published track goes to its own Edge in any case, to fill the cache.
         """
         return {
             key
@@ -378,7 +377,7 @@ class MoqtClients(Clients):
         }
 
     def unpublish(self, publication: Publication) -> None:
-        """It goes; groups under way are finished."""
+        """A publisher leaves; groups in progress are finished."""
         if publication not in self.publications:
             return
         self.publications.remove(publication)
@@ -422,7 +421,7 @@ class MoqtClients(Clients):
         self._ledger.delivered(self._clock.now, self.contact, key, item)
 
     def _told(self, now: float, key: int, event: Event) -> None:
-        """What the Edge says to a subscriber."""
+        """Handle an event of a subscriber's session."""
         if isinstance(event, RequestAccepted):
             answer, code = Answer.ACCEPTED, SubscribeCode.ACCEPTED
         elif isinstance(event, RequestRejected):
@@ -495,7 +494,7 @@ class _Joined(Protocol):
 
 
 class _WatchedUplink(StubUplink):
-    """A Stub's way up: nobody asks it for what it did not announce."""
+    """The uplink of a Stub: checks that parents ask only for what it announced."""
 
     __slots__ = ("host",)
 
@@ -574,7 +573,7 @@ class EdgeHost:
     # Building
 
     def make_uplink(self, rng: random.Random, life: int) -> StubUplink:
-        """Make a Stub's way up; :meth:`attach_stub` opens it."""
+        """Make the uplink of a Stub; :meth:`attach_stub` opens it."""
         self._life = life
         uplink = _WatchedUplink(
             self.relay,
@@ -590,13 +589,13 @@ class EdgeHost:
         return uplink
 
     def attach_stub(self, against: Callable[[FullTrackName], str | None]) -> None:
-        """Join the uplink; ``against`` says what policy has against a track."""
+        """Join the uplink; ``against`` returns why policy refuses a track."""
         self.relay.set_policy(against)
         self._joined[BRIDGE] = self.up
         self.up.open(self.now)
 
     def attach(self, core: NetworkRelay, rng: random.Random, life: int) -> None:
-        """Give the core of one life of the process its local side."""
+        """Connect the core of one life of the process with its Edge."""
         self._core = core
         self._life = life
         # As a server does: the network is not asked about what is published at this very Edge.
@@ -612,7 +611,7 @@ class EdgeHost:
         def guest(now: float, link: Link, up: PeerUp, wire: ForeignPeerWire) -> ForeignPeer | None:
             return self._guest(now, link, up, wire, contexts)
 
-        core.set_guests(guest)
+        core.set_foreign_peers(guest)
 
     def _guest(
         self, now: float, link: Link, up: PeerUp, wire: ForeignPeerWire, contexts: Callable[[], int]
@@ -638,7 +637,7 @@ class EdgeHost:
         return stub
 
     def number(self) -> int:
-        """A session number that nobody has."""
+        """Return an unused session number."""
         self._numbers += 1
         return self._numbers
 
@@ -653,7 +652,7 @@ class EdgeHost:
     # Turns
 
     def pump(self, now: float) -> None:
-        """Let everybody say what they have to say, until nobody has anything."""
+        """Carry messages between all parts until none is left."""
         if self._stub:  # nobody else is asked what it offered
             for publication in self.clients.publications:
                 self._offered[publication.name] = now

@@ -15,7 +15,7 @@ __all__ = ["Publication", "Style"]
 
 
 class Style(NamedTuple):
-    """How a publication speaks."""
+    """How a publication sends."""
 
     period: float = 0.5
     """Seconds between two groups."""
@@ -57,14 +57,14 @@ class Publication:
         """By key: a stream that does not end."""
 
     def begin(self) -> int:
-        """Nothing is pulled yet; gives the number of this beginning."""
+        """Begin anew with nothing pulled; return how often it has begun."""
         self.flows.clear()
         self.open.clear()
         self.beat += 1
         return self.beat
 
     def end(self) -> Callable[[], None]:
-        """Nothing more is published; gives what ends the streams that do not end by themselves."""
+        """End the publication; return a function that ends its endless streams."""
         streams = []
         for flow, stream in self.open.values():
             flow.over = True

@@ -1,8 +1,8 @@
 """Deliberate breaks of the relay: each must be seen by the simulator.
 
-A simulator that never finds anything proves nothing. Here the core is broken on purpose, one rule
-of the specification at a time, by replacing a method while a run goes on. ``laps-relay sim
-mutants`` prints which invariant saw each of them; a test keeps it so.
+A simulator that never finds anything proves nothing. A mutant breaks one rule of the specification:
+it replaces a method of the core during a run. ``laps-relay sim mutants`` prints which invariant
+finds each mutant, and a test requires that all are found.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from laps_relay.sim.mutants.faults import (
+    Patch,
     adj_in_kept,
     answers_lost,
     best_not_told,
@@ -63,26 +64,6 @@ PATIENCE: Final = 60.0
 """CPU seconds after which the hunt for a mutant ends."""
 
 
-class Patch:
-    """Replaces attributes, and puts them back."""
-
-    __slots__ = ("_before",)
-
-    def __init__(self) -> None:
-        self._before: list[tuple[Any, str, Any]] = []
-
-    def set(self, owner: Any, name: str, value: object) -> None:
-        """Replace one."""
-        self._before.append((owner, name, getattr(owner, name)))
-        setattr(owner, name, value)
-
-    def undo(self) -> None:
-        """Put all back."""
-        while self._before:
-            owner, name, value = self._before.pop()
-            setattr(owner, name, value)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
     """One break."""
@@ -95,7 +76,7 @@ class Mutant:
 
 @contextmanager
 def applied(mutant: Mutant) -> Generator[None]:
-    """While this lasts, the relay is broken."""
+    """Break the relay in the block."""
     patch = Patch()
     try:
         mutant.patch(patch)
@@ -136,7 +117,7 @@ _STEERED: Final = tuple((seed, 8, "regions", STEERING) for seed in range(1, 10))
 
 
 def _anywhere(kind: str) -> tuple[Hiding, ...]:
-    """Where to look if the code has moved on, and the runs above with it."""
+    """Return further runs to search when a change of the code hides a mutant in the others."""
     shapes = ("chord", "random", "ring", "regions", "tree")
     return tuple((seed, 8, shapes[seed % len(shapes)], kind) for seed in range(1, 60))
 
@@ -150,7 +131,7 @@ def _with_stubs(kind: str) -> tuple[Hiding, ...]:
 
 MUTANTS: Final[dict[str, Mutant]] = {
     "or-compare": Mutant(
-        what="a way is better if it is shorter or faster",
+        what="a path is better if it is shorter or faster",
         patch=or_compare,
         seen=((1, 5, "random", _FAULTS), *_anywhere(_FAULTS)),
     ),
@@ -160,32 +141,32 @@ MUTANTS: Final[dict[str, Mutant]] = {
         seen=((16, 5, "random", _FAULTS), (8, 5, "regions", _FAULTS), *_anywhere(_FAULTS)),
     ),
     "no-split-horizon": Mutant(
-        what="a peer is told of nodes that are reached through it",
+        what="a relay advertises nodes to the peer through which they are reached",
         patch=no_split_horizon,
         seen=((1, 5, "random", _FAULTS), *_anywhere(_FAULTS)),
     ),
     "adj-in-kept": Mutant(
-        what="the end of a session does not end what it told",
+        what="the end of a session does not remove what the peer advertised",
         patch=adj_in_kept,
         seen=((6, 5, "random", _PLANNED), (8, 5, "regions", _FAULTS), *_anywhere(_PLANNED)),
     ),
     "best-not-told": Mutant(
-        what="a new best way is not advertised in place of the old one",
+        what="a new best path is not advertised in place of the old one",
         patch=best_not_told,
         seen=((1, 5, "random", _FAULTS), *_anywhere(_FAULTS)),
     ),
     "not-resteered": Mutant(
-        what="sets do not follow the best ways",
+        what="sets do not follow the best paths",
         patch=not_resteered,
         seen=((7, 8, "ring", _FAULTS), (9, 5, "tree", _PLANNED), *_anywhere(_FAULTS)),
     ),
     "told-late": Mutant(
-        what="changes are collected for ten times as long",
+        what="changes are batched for ten times as long",
         patch=told_late,
         seen=((1, 5, "ring", _FAULTS), *_anywhere(_FAULTS)),
     ),
     "epoch-ignored": Mutant(
-        what="what a node said before its restart stays",
+        what="entries from before a restart of their source stay",
         patch=epoch_ignored,
         seen=((15, 5, "chord", _FAULTS), *_anywhere(_FAULTS)),
     ),
@@ -225,22 +206,22 @@ MUTANTS: Final[dict[str, Mutant]] = {
         seen=((2, 5, "ring", _PLANNED), *_anywhere(_PLANNED)),
     ),
     "sets-end-early": Mutant(
-        what="old sets are withdrawn while streams are under way",
+        what="old sets are withdrawn while their streams are open",
         patch=sets_end_early,
         seen=((3, 8, "regions", _BUSY), *_anywhere(_BUSY)),
     ),
     "ghosts-chased": Mutant(
-        what="relays in between look for other ways to a node that is gone",
+        what="relays in between look for other paths to a node that is gone",
         patch=ghosts_chased,
         seen=((4, 6, "random+stubs", _PLANNED), *_with_stubs(_PLANNED)),
     ),
     "policy-skipped": Mutant(
-        what="the class of a track does not narrow its ways",
+        what="the class of a track does not restrict its paths",
         patch=policy_skipped,
         seen=((2, 8, "ring", _PLANNED), *_anywhere(_PLANNED)),
     ),
     "stubs-told": Mutant(
-        what="a parent tells others of its Stub",
+        what="a parent advertises its Stub",
         patch=stubs_told,
         seen=((1, 5, "random+stubs", _PLANNED), *_with_stubs(_PLANNED)),
     ),
@@ -250,12 +231,12 @@ MUTANTS: Final[dict[str, Mutant]] = {
         seen=((1, 5, "random+stubs", _PLANNED), *_with_stubs(_PLANNED)),
     ),
     "stubs-leave-early": Mutant(
-        what="a Stub leaves its parent while streams are under way",
+        what="a Stub leaves its parent while streams are open",
         patch=stubs_leave_early,
         seen=((2, 8, "ring+stubs", _PLANNED), *_with_stubs(_PLANNED)),
     ),
     "drain-ignored": Mutant(
-        what="nobody looks again when the Via in use drains or is overloaded",
+        what="a track is not steered again when its Via drains or is overloaded",
         patch=drain_ignored,
         seen=_STEERED,
     ),
@@ -265,12 +246,12 @@ MUTANTS: Final[dict[str, Mutant]] = {
         seen=_STEERED,
     ),
     "vias-never-left": Mutant(
-        what="a Via that does not pay any more stays in use",
+        what="a Via that is no longer beneficial stays in use",
         patch=vias_never_left,
         seen=_STEERED,
     ),
     "vias-not-dialled": Mutant(
-        what="nobody dials the Via that would help",
+        what="no relay dials the Via that would help",
         patch=vias_not_dialled,
         seen=_STEERED,
     ),
@@ -295,7 +276,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         seen=_anywhere(_PLANNED),
     ),
     "countries-ignored": Mutant(
-        what="the countries that links pass do not narrow the ways of a class",
+        what="the countries that links pass do not restrict the paths of a class",
         patch=countries_ignored,
         seen=(*_anywhere(_PLANNED), *_anywhere(_FAULTS)),
     ),
@@ -305,12 +286,12 @@ MUTANTS: Final[dict[str, Mutant]] = {
         seen=((2, 5, "ring", _PLANNED), *_anywhere(_PLANNED)),
     ),
     "ttl-ignored": Mutant(
-        what="what has waited too long is sent nevertheless",
+        what="data is sent after its ttl",
         patch=ttl_ignored,
         seen=_NARROW,
     ),
     "priority-ignored": Mutant(
-        what="all streams are as urgent as each other",
+        what="all streams have the same priority",
         patch=priority_ignored,
         seen=_NARROW,
     ),

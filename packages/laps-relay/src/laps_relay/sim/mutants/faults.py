@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import replace
 from inspect import signature
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from laps_relay.network.advertisements import AdvertisementSchedule
 from laps_relay.network.drain_monitor import DrainMonitor, Standing
@@ -23,7 +23,7 @@ from laps_relay.network.sets.sets import Sets
 from laps_relay.network.steering import steering
 from laps_relay.network.steering.steering import Steering
 from laps_relay.network.steering.via_choice import prefer
-from laps_relay.network.subscriptions.wants import Wants
+from laps_relay.network.subscriptions.subscriber_role import SubscriberRole
 from laps_relay.peer_forwarding import relayed_stream, state
 from laps_relay.peer_forwarding.fib import Fib
 from laps_relay.peer_forwarding.forwarding import SetIdle
@@ -41,6 +41,7 @@ from laps_wire.peering.laps2 import AnnounceKind, RelayType, Stamp
 from laps_wire.peering.session import SnsStanding
 
 __all__ = [
+    "Patch",
     "adj_in_kept",
     "answers_lost",
     "best_not_told",
@@ -82,14 +83,27 @@ _EPOCH: Final = 1
 """The epoch of a relay's first life in the simulation."""
 
 
-class Patching(Protocol):
-    """Replaces attributes for a while."""
+class Patch:
+    """Replaces attributes, and puts them back."""
+
+    __slots__ = ("_before",)
+
+    def __init__(self) -> None:
+        self._before: list[tuple[Any, str, Any]] = []
 
     def set(self, owner: Any, name: str, value: object) -> None:
         """Replace one."""
+        self._before.append((owner, name, getattr(owner, name)))
+        setattr(owner, name, value)
+
+    def undo(self) -> None:
+        """Put all back."""
+        while self._before:
+            owner, name, value = self._before.pop()
+            setattr(owner, name, value)
 
 
-def arguments(patch: Patching, owner: type, name: str) -> dict[Any, Any]:
+def arguments(patch: Patch, owner: type, name: str) -> dict[Any, Any]:
     """Note one constructor argument of each object of a class that is made from now on."""
     made: dict[Any, Any] = {}
     begin = owner.__init__  # type: ignore[misc]
@@ -103,7 +117,7 @@ def arguments(patch: Patching, owner: type, name: str) -> dict[Any, Any]:
     return made
 
 
-def settings_with(patch: Patching, owner: type, **changes: float) -> None:
+def settings_with(patch: Patch, owner: type, **changes: float) -> None:
     """Make objects of a class with other settings; each change is a factor."""
     begin = owner.__init__  # type: ignore[misc]
     shape = signature(begin)
@@ -118,7 +132,7 @@ def settings_with(patch: Patching, owner: type, **changes: float) -> None:
     patch.set(owner, "__init__", init)
 
 
-def stubs_told(patch: Patching) -> None:
+def stubs_told(patch: Patch) -> None:
     """A parent takes its Stub for a relay."""
     up = NetworkRelay.session_up
 
@@ -133,7 +147,7 @@ def stubs_told(patch: Patching) -> None:
     patch.set(NetworkRelay, "session_up", naive)
 
 
-def stubs_asked(patch: Patching) -> None:
+def stubs_asked(patch: Patch) -> None:
     """A parent asks its Stub for everything."""
     opened = StubParent.open
 
@@ -141,12 +155,12 @@ def stubs_asked(patch: Patching) -> None:
         opened(self, now, address)
         for number in range(4):
             name = FullTrackName(Namespace.of(b"t%d" % number), b"")
-            self.client.offer(now, AnnounceKind.NAMESPACE, name)
+            self.client.publish(now, AnnounceKind.NAMESPACE, name)
 
     patch.set(StubParent, "open", generous)
 
 
-def stubs_leave_early(patch: Patching) -> None:
+def stubs_leave_early(patch: Patch) -> None:
     """A Stub leaves its old parent as soon as the new one accepts."""
     unwant = arguments(patch, Leaving, "unwant")
 
@@ -170,20 +184,20 @@ class _OrRank(tuple[int, ...]):
         return self[3] < other[3] or self[4] < other[4]
 
 
-def or_compare(patch: Patching) -> None:
-    """A way is better if it is shorter or faster."""
+def or_compare(patch: Patch) -> None:
+    """A path is better if it is shorter or faster."""
     rank = NodeTable.rank
     patch.set(NodeTable, "rank", lambda self, peer, info: _OrRank(rank(self, peer, info)))
 
 
-def no_withdrawals(patch: Patching) -> None:
+def no_withdrawals(patch: Patch) -> None:
     """Nodes that are out of reach are not withdrawn."""
     flush = AdjRibOut.flush
     patch.set(AdjRibOut, "flush", lambda self, peer: (flush(self, peer)[0], ()))
 
 
-def no_split_horizon(patch: Patching) -> None:
-    """A peer is told of nodes that are reached through it."""
+def no_split_horizon(patch: Patch) -> None:
+    """A relay advertises nodes to the peer through which they are reached."""
     split = AdjRibOut.export_to
 
     def export_to(self: AdjRibOut, peer: Any, node: Any) -> Any:
@@ -194,13 +208,13 @@ def no_split_horizon(patch: Patching) -> None:
     patch.set(AdjRibOut, "export_to", export_to)
 
 
-def adj_in_kept(patch: Patching) -> None:
-    """The end of a session does not end what it told."""
+def adj_in_kept(patch: Patch) -> None:
+    """The end of a session does not remove what the peer advertised."""
     patch.set(Nib, "remove_peer", lambda self, now, peer: None)  # noqa: ARG005
 
 
-def best_not_told(patch: Patching) -> None:
-    """A new best way is not advertised in place of the old one."""
+def best_not_told(patch: Patch) -> None:
+    """A new best path is not advertised in place of the old one."""
     renew = AdjRibOut.renew
     tables = arguments(patch, AdjRibOut, "table")
 
@@ -212,12 +226,12 @@ def best_not_told(patch: Patching) -> None:
     patch.set(AdjRibOut, "renew", stubborn)
 
 
-def not_resteered(patch: Patching) -> None:
-    """Sets do not follow the best ways."""
+def not_resteered(patch: Patch) -> None:
+    """Sets do not follow the best paths."""
     patch.set(Sets, "reroute", lambda self, now, nodes=None, *, cut=False: None)  # noqa: ARG005
 
 
-def told_late(patch: Patching) -> None:
+def told_late(patch: Patch) -> None:
     """Changes are collected for ten times as long."""
     settings_with(patch, AdvertisementSchedule, batch=10)
 
@@ -225,8 +239,8 @@ def told_late(patch: Patching) -> None:
 # Announces and subscribes
 
 
-def epoch_ignored(patch: Patching) -> None:
-    """What a node said before its restart stays."""
+def epoch_ignored(patch: Patch) -> None:
+    """Entries from before a restart of their source stay."""
     node_changed, received = FloodTable.node_changed, FloodTable.received
 
     def same(self: Any, now: float, node: Any, epoch: int | None) -> None:
@@ -240,12 +254,12 @@ def epoch_ignored(patch: Patching) -> None:
     patch.set(FloodTable, "received", ageless)
 
 
-def sequence_ignored(patch: Patching) -> None:
+def sequence_ignored(patch: Patch) -> None:
     """An older entry replaces a newer one."""
     patch.set(Stamp, "__lt__", lambda self, other: self.epoch < other.epoch)
 
 
-def newcomers_not_told(patch: Patching) -> None:
+def newcomers_not_told(patch: Patch) -> None:
     """A new session is not synchronised."""
     fill = Telling.fill
 
@@ -257,12 +271,12 @@ def newcomers_not_told(patch: Patching) -> None:
     patch.set(Telling, "resend", lambda self, peer: None)  # noqa: ARG005
 
 
-def unsubscribed_at_once(patch: Patching) -> None:
+def unsubscribed_at_once(patch: Patch) -> None:
     """The last unsubscribe does not wait."""
-    settings_with(patch, Wants, unsubscribe_delay=0)
+    settings_with(patch, SubscriberRole, unsubscribe_delay=0)
 
 
-def answers_lost(patch: Patching) -> None:
+def answers_lost(patch: Patch) -> None:
     """Subscribes are not answered."""
     patch.set(NetworkRelay, "respond", lambda self, now, session, response: None)  # noqa: ARG005
 
@@ -270,12 +284,12 @@ def answers_lost(patch: Patching) -> None:
 # Sets and forwarding
 
 
-def set_updates_lost(patch: Patching) -> None:
+def set_updates_lost(patch: Patch) -> None:
     """Changes of a set are not sent."""
     patch.set(SetRouting, "update_sns", lambda self, now, session, sns_id, targets: None)  # noqa: ARG005
 
 
-def break_before_make(patch: Patching) -> None:
+def break_before_make(patch: Patch) -> None:
     """Targets that move take their open streams with them."""
     plan = set_switch.plan
 
@@ -285,13 +299,13 @@ def break_before_make(patch: Patching) -> None:
     patch.set(set_switch, "plan", in_place)
 
 
-def sets_kept(patch: Patching) -> None:
+def sets_kept(patch: Patch) -> None:
     """Sets that are not used any more are not withdrawn."""
     patch.set(Sets, "idle", lambda self, now, notice: None)  # noqa: ARG005
 
 
-def sets_end_early(patch: Patching) -> None:
-    """Old sets are withdrawn while streams are under way."""
+def sets_end_early(patch: Patch) -> None:
+    """Old sets are withdrawn while their streams are open."""
     states = arguments(patch, Fib, "state")
 
     def impatient(self: Fib, now: float, egress: Any) -> None:  # noqa: ARG001
@@ -300,17 +314,17 @@ def sets_end_early(patch: Patching) -> None:
     patch.set(Fib, "retire", impatient)
 
 
-def ghosts_chased(patch: Patching) -> None:
-    """Relays in between look for other ways to a node that is gone."""
+def ghosts_chased(patch: Patch) -> None:
+    """Relays in between look for other paths to a node that is gone."""
     patch.set(Chooser, "steady", lambda self, now, record, target, hop: hop)  # noqa: ARG005
 
 
-def policy_skipped(patch: Patching) -> None:
-    """The class of a track does not narrow its ways."""
+def policy_skipped(patch: Patch) -> None:
+    """The class of a track does not restrict its paths."""
     patch.set(PathFinder, "refusal", lambda self, scope, way: None)  # noqa: ARG005
 
 
-def early_data_dropped(patch: Patching) -> None:
+def early_data_dropped(patch: Patch) -> None:
     """Data that comes before its set does not wait."""
 
     def holder(self: NetworkRelay, session: int) -> Any:  # noqa: ARG001
@@ -319,7 +333,7 @@ def early_data_dropped(patch: Patching) -> None:
     patch.set(NetworkRelay, "holder", holder)
 
 
-def drain_ends_early(patch: Patching) -> None:
+def drain_ends_early(patch: Patch) -> None:
     """A relay that drains does not wait for what it took."""
 
     def hasty(self: DrainMonitor, now: float, *, busy: bool, flight: float) -> Standing:  # noqa: ARG001
@@ -328,17 +342,17 @@ def drain_ends_early(patch: Patching) -> None:
     patch.set(DrainMonitor, "look", hasty)
 
 
-def filters_skipped(patch: Patching) -> None:
+def filters_skipped(patch: Patch) -> None:
     """Filters of announces and subscribes let everything pass."""
     patch.set(HashedFilter, "refusal", lambda self, peer, source, elements=None: None)  # noqa: ARG005
 
 
-def countries_ignored(patch: Patching) -> None:
-    """Nobody looks which countries a link passes."""
+def countries_ignored(patch: Patch) -> None:
+    """Relays ignore which countries a link passes."""
     patch.set(LinkTable, "between", lambda self, one, other: ())  # noqa: ARG005
 
 
-def twin_ignored(patch: Patching) -> None:
+def twin_ignored(patch: Patch) -> None:
     """Connections with the former life of a node stay."""
     judge = Admission.judge
 
@@ -348,8 +362,8 @@ def twin_ignored(patch: Patching) -> None:
     patch.set(Admission, "judge", lenient)
 
 
-def ttl_ignored(patch: Patching) -> None:
-    """Nothing has a deadline, and nobody looks how long something waits."""
+def ttl_ignored(patch: Patch) -> None:
+    """Nothing has a deadline, and nothing expires."""
     start = Fanout.open
 
     def patient(self: Fanout, now: float, priority: int, deadline: Any, *, expires: bool) -> None:  # noqa: ARG001
@@ -359,18 +373,18 @@ def ttl_ignored(patch: Patching) -> None:
     patch.set(RelayedStream, "renew", lambda self, now: None)  # noqa: ARG005
 
 
-def priority_ignored(patch: Patching) -> None:
+def priority_ignored(patch: Patch) -> None:
     """All streams are as urgent as each other."""
     for module in (relayed_stream, state):
         patch.set(module, "PRIORITIES", (PRIORITIES[128],) * 256)
 
 
-def drain_ignored(patch: Patching) -> None:
-    """Nobody looks again at a track when a way changes that is not the best one."""
-    patch.set(Steering, "ways_changed", lambda self, nodes: None)  # noqa: ARG005
+def drain_ignored(patch: Patch) -> None:
+    """A track is not steered again when a path changes that is not the best one."""
+    patch.set(Steering, "paths_changed", lambda self, nodes: None)  # noqa: ARG005
 
 
-def overload_ignored(patch: Patching) -> None:
+def overload_ignored(patch: Patch) -> None:
     """What is overloaded may get more."""
     patch.set(
         steering,
@@ -379,7 +393,7 @@ def overload_ignored(patch: Patching) -> None:
     )
 
 
-def vias_never_left(patch: Patching) -> None:
+def vias_never_left(patch: Patch) -> None:
     """What was chosen once stays chosen."""
 
     def faithful(situation: Any, current: Any) -> Any:
@@ -388,11 +402,11 @@ def vias_never_left(patch: Patching) -> None:
     patch.set(steering, "prefer", faithful)
 
 
-def vias_not_dialled(patch: Patching) -> None:
-    """Nobody dials the Via that would help."""
-    patch.set(Steering, "wishes", lambda self, now: [])  # noqa: ARG005
+def vias_not_dialled(patch: Patch) -> None:
+    """No relay dials the Via that would help."""
+    patch.set(Steering, "demanded_peers", lambda self, now: [])  # noqa: ARG005
 
 
-def continuations_off(patch: Patching) -> None:
+def continuations_off(patch: Patch) -> None:
     """Streams go on to where they went when they began, for ever."""
     patch.set(PeerPlane, "outdate", lambda self, now, ingress, *, in_place=False: None)  # noqa: ARG005

@@ -1,7 +1,7 @@
-"""Who a simulated relay is: a fingerprint that it can prove, without real cryptography.
+"""The identity of a simulated relay: a fingerprint with a proof, without real cryptography.
 
-The signature is a digest over fingerprint and transcript. Anybody could make it: in a simulation
-nobody does, and what is tested is what a relay does with the outcome.
+The proof is a digest over fingerprint and transcript. It protects against nothing: tests are about
+what a relay does with the result of a check.
 """
 
 from __future__ import annotations

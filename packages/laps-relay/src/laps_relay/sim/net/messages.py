@@ -21,8 +21,7 @@ from typing import Any, Final, cast
 
 from laps_sdk.peering.peers import DIALECTS
 from laps_wire.peering.laps2 import ALPN
-from laps_wire.peering.session.dialect import Dialect
-from laps_wire.peering.session.laps2 import Laps2Dialect
+from laps_wire.peering.session import Dialect, Laps2Dialect
 
 __all__ = ["SharedMessages", "shared_messages"]
 
@@ -47,14 +46,14 @@ class SharedMessages(Laps2Dialect):
         return frame
 
     def decode(self, data: bytes, pos: int, max_size: int) -> tuple[Any, int]:
-        """The message that a frame stands for, or what the bytes say."""
+        """Return the message that a frame stands for, or decode the bytes."""
         message = self._messages.pop(bytes(data[pos : pos + _SIZE]), None)
         if message is None:
             return super().decode(data, pos, max_size)
         return message, pos + _SIZE
 
     def expand(self, data: bytes) -> bytes:
-        """Replace frames that stand for messages under way by the bytes of these messages."""
+        """Replace frames in transit by the bytes of the messages that they stand for."""
         parts = []
         pos = 0
         while data.startswith(_FRAME, pos):
@@ -67,7 +66,7 @@ class SharedMessages(Laps2Dialect):
 
 @contextmanager
 def shared_messages(enabled: bool) -> Generator[SharedMessages | None]:
-    """Let relays that are made meanwhile speak that way."""
+    """Let relays that are made in the block exchange messages as objects."""
     if not enabled:
         yield None
         return

@@ -1,4 +1,4 @@
-"""Connections between relays: dialling, streams, detection of what is gone.
+"""Connections between relays: dialling, streams, and the detection of dead peers.
 
 ::
 
@@ -9,11 +9,11 @@
 
 A connection ends
 
-- at once, when one side closes it (the other side learns it one delay later);
-- when a side has heard nothing for ``idle`` seconds: the wire is blocked, the other process is gone
-  or stands still. The other side then hears nothing either, and gives up, too.
+- at once, when one side closes it; the other side learns it one delay later;
+- when a side has received nothing for ``idle`` seconds: the wire is blocked, or the other process
+  is gone or stands still. The other side then receives nothing either, and gives up as well.
 
-An :class:`End` is what a relay process has of a connection. It is the ``Egress`` of its data.
+An :class:`End` is one relay's side of a connection. It is the ``Egress`` of its data.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from laps_wire.peering.session import Role
 __all__ = ["CONNECT_TIMEOUT", "IDLE_CODE", "End", "Host", "Network"]
 
 CONNECT_TIMEOUT: Final = 1.0
-"""How long a dial that nobody answers takes."""
+"""Seconds until an unanswered dial fails."""
 IDLE_CODE: Final = 0
-"""What a relay is told of a connection that died."""
+"""The reason that a relay gets for a dead connection."""
 DATAGRAM_BYTES: Final = 1200
 
 
@@ -68,7 +68,7 @@ class Host(Protocol):
         """The connection is over."""
 
     def dial_failed(self, dial: Dial, reason: str) -> None:
-        """Nobody is there."""
+        """The dial failed."""
 
 
 class End:
@@ -153,7 +153,7 @@ class End:
             self.pipe.send(None, Chunk("stop", stream_id, code=code))
 
     def stopped(self, stream_id: int, code: int) -> None:
-        """The other side asked for that: the stream is reset, and the relay is told."""
+        """The receiver asked to stop: reset the stream, and report it to the relay."""
         stream = self._streams.pop(stream_id, None)
         if stream is None or (stream.closed and not stream.waiting):
             return
@@ -196,7 +196,7 @@ class Network:
         self.queue = QUEUE_BYTES
         """Bytes that a connection keeps for a slow peer."""
         self.judge: QueueJudge | None = None
-        """Who looks at what waits, and at what is given up."""
+        """Judges what waits in queues, and what they give up."""
         self._hosts: dict[str, Host] = {}
         self._wires: dict[tuple[str, str], Wire] = {}
         self.default: Callable[[str, str], Wire | None] = lambda *_: None
@@ -210,7 +210,7 @@ class Network:
     # Hosts and wires
 
     def add_host(self, host: Host) -> None:
-        """Somebody can be dialled; also instead of somebody else."""
+        """Add a host that can be dialled; it may replace another one."""
         self._hosts[host.contact] = host
 
     def host(self, contact: str) -> Host | None:
@@ -332,11 +332,11 @@ class Network:
             self._clock.after(self.idle, self._give_up, end.other)
 
     def watch_silence(self, end: End) -> None:
-        """Nothing comes to this side from now on; give up if it stays so for the idle time."""
+        """Nothing arrives at this end from now on; give it up after the idle time."""
         self._clock.after(self.idle, self._check_silence, end)
 
     def _check_silence(self, end: End) -> None:
-        """Whether it heard nothing all the time is for who calls: he plans a check for each."""
+        """Give an end up if nothing can arrive; callers plan one check for each silence."""
         if not end.open:
             return
         sender = end.other

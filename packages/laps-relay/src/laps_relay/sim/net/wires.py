@@ -1,4 +1,4 @@
-"""The ground between two relays, and one direction of a connection over it.
+"""The wire between two relays, and one direction of a connection over it.
 
 ::
 
@@ -7,25 +7,23 @@
     control bytes   -->  by priority, with deadlines                loss: later (streams)  inside
     datagrams       -->                                             or never (datagrams)   a stream
 
-A :class:`Wire` is what lies between two relays, whatever connections they have: delay, jitter and
-loss, and for each direction a bandwidth that all connections share (:class:`Lane`), and whether
-anything gets through. While a direction is blocked, what is sent waits, as QUIC would send it
-again; whoever hears nothing for the idle time gives the connection up
-(:mod:`laps_relay.sim.net.network`).
+A :class:`Wire` joins two relays, however many connections they have. It has delay, jitter and loss,
+and for each direction a bandwidth that all connections share (:class:`Lane`). Each direction can be
+blocked. What is sent over a blocked direction waits, because QUIC would send it again. A side that
+receives nothing for the idle time gives the connection up (:mod:`laps_relay.sim.net.network`).
 
 Streams are not ordered among each other: each chunk draws its own delay.
 
 A :class:`Backlog` holds what waits where the bandwidth is limited::
 
     Pipe ---.                     Lane: one direction of a wire
-    Backlog  >-- in turn, packet --> [ busy for size / rate ] --> under way
+    Backlog  >-- in turn, packet --> [ busy for size / rate ] --> in transit
     Pipe ---'    by packet
 
-A wire has one bandwidth in each direction, however many connections use it: their pipes have their
-turns one after the other. Inside a pipe it is as in the egress of a real connection
-(``laps_sdk.quic.egress``): control first; then the most urgent stream, and of equals the one
-that waits longest; datagrams have no urgency, and take turns with streams, byte for byte. Over the
-limit the least urgent stream that may be dropped is given up.
+The pipes of all connections take turns on a lane. Inside a pipe the order is that of a real
+connection's egress (``laps_sdk.quic.egress``): control first, then the most urgent stream, and of
+equals the one that has waited longest. Datagrams have no priority and take turns with streams, byte
+for byte. Over the limit, the least urgent stream that may be dropped is given up.
 """
 
 from __future__ import annotations
@@ -239,7 +237,7 @@ class Backlog:
 
 
 RETRANSMIT: Final = 3.0
-"""A chunk that was lost arrives later by this many one-way delays."""
+"""A lost chunk arrives later by this many one-way delays."""
 
 
 @dataclass(slots=True, eq=False)
@@ -278,7 +276,7 @@ class Wire:
 
 
 class Chunk(NamedTuple):
-    """Something that is under way: ``kind`` says what ``value`` is."""
+    """Something in transit; ``value`` depends on ``kind``."""
 
     kind: str
     """``data``, ``reset``, ``stop``, ``datagram``."""
@@ -302,7 +300,7 @@ class Cause(Enum):
 
 
 class QueueJudge(Protocol):
-    """Who looks at what queues do."""
+    """Judges what queues send and give up."""
 
     def sends(self, pipe: Pipe, stream: SimOutStream | None, item: Waiting) -> None:
         """Something that waited is sent now: data of a stream, or a datagram."""
@@ -356,7 +354,7 @@ class SimOutStream:
         self.queued = 0
         self.opened = pipe.clock.now
         self.seen: Any = None
-        """What whoever watches the pipe keeps for this stream ..."""
+        """What observers of the pipe keep for this stream ..."""
         self.ahead: Any = None
         """... and who judges what waits."""
         self.waiting: deque[Waiting] = deque()
@@ -364,7 +362,7 @@ class SimOutStream:
         self.stands = 0
         """Its place among those that are as urgent."""
         self.timer = False
-        """Whether somebody looks when its deadline is over."""
+        """Whether a timer for its deadline runs."""
 
     def write(self, data: bytes, fin: bool = False) -> None:
         """Send bytes, in order."""
@@ -444,7 +442,7 @@ class Pipe:
         self._last: dict[int, float] = {}
         """When the last chunk of each stream arrives."""
         self._overtaken: dict[int, float] = {}
-        """Streams whose data is under way when their reset arrives, and when that is."""
+        """Streams whose reset overtakes data in transit, and when the reset arrives."""
         self._stalled: list[tuple[SimOutStream | None, Chunk]] = []
         self.lane = wire.lanes.setdefault(sender, Lane(clock))
 
@@ -499,7 +497,7 @@ class Pipe:
         self._forget(stream, code)
 
     def look_at(self, stream: SimOutStream) -> None:
-        """Something of a stream waits: give it up when its deadline is over."""
+        """Plan to give a waiting stream up at its deadline."""
         if stream.deadline is not None and not stream.timer:
             stream.timer = True
             self.clock.at(stream.deadline, self._due, stream)

@@ -1,7 +1,7 @@
-"""The policy of a network in which a plan is played: what the plan itself says that it keeps to.
+"""The policy of a network in which a plan is played: the constraints of the plan itself.
 
-So a plan that breaks its own word is refused by the relays, as it would be by relays whose policy
-says the same. Only relays between the ends of a way are judged: ends are where clients are.
+Relays refuse a plan that breaks its own constraints, as relays with the same policy would. Only
+relays between the ends of a path are judged, because clients are at the ends.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class PlanPolicy(SimPolicy):
 
     @classmethod
     def of(cls, constraints: HardConstraints, topology: Topology) -> PlanPolicy:
-        """What constraints mean for relays of which somebody says where they stand."""
+        """Return the policy for relays whose places are known."""
         closed = {}
         for scope, rule in constraints.classes.items():
             closed[scope] = frozenset(

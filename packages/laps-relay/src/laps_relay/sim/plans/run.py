@@ -4,12 +4,12 @@
 
     boot -> clients -> at rest -> plan offered -> at rest -> a Via drains -> at rest -> it expires
                        |          to every relay  |                         |           |
-                       ways before                ways are the planned      ways over   nothing
+                       paths before               paths are the planned     paths over  nothing
                                                   ones, copies, policy      fallbacks   was lost
 
 Relays are the real core, and each loads the plan as a server does: a *keeper* checks signature,
 time, version, Vias and policy (``laps_relay.server.plans``). Objects are counted from the first
-subscriber on, through both changes: none may be lost, and none may come twice.
+subscriber on, through both changes. None may be lost, and none may come twice.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class Fault:
     """Something that is wrong with a plan."""
 
     check: str
-    """refused, way, copies, country, fallback, lost; or a rule of the simulator, as doubled."""
+    """refused, way, copies, country, fallback, lost; or a rule of the simulator, such as doubled.
+    """
     where: str
     text: str
 
@@ -66,11 +67,11 @@ class PlanVerdict:
     accepted: int
     """Relays that took the plan."""
     ways: int
-    """Ways from an origin to a subscriber's relay for which the plan names a Via, ..."""
+    """Paths from an origin to a subscriber's relay for which the plan names a Via, ..."""
     planned_ways: int
     """... and those that went over it."""
     fallbacks: int
-    """Ways with a second Via whose first one drained, ..."""
+    """Paths with a second Via whose first one drained, ..."""
     taken_fallbacks: int
     """... and those that went over the second."""
     copies_before: int
@@ -99,7 +100,7 @@ STEP: Final = 0.5
 PATIENCE: Final = 60.0
 """Virtual seconds in which a network must come to rest."""
 LOOK: Final = 5.0
-"""How often a relay looks at its plan, as a server does."""
+"""Seconds between two checks of the plan in a relay, as in a server."""
 LASTING: Final = 600.0
 """How long a Via drains: to the end."""
 _STYLE: Final = Style(period=0.5, objects=3, gap=0.05)
@@ -110,7 +111,7 @@ class Keeper(Protocol):
     """What loads plans into one relay."""
 
     def offer(self, now: float, wall_us: int, text: str | bytes, source: str) -> str | None:
-        """Follow this plan, or say why not."""
+        """Follow this plan, or return the reason for not following it."""
 
     def tick(self, now: float, wall_us: int) -> float | None:
         """Drop what has expired, take fallbacks where Vias are gone."""
@@ -170,7 +171,7 @@ class _Play:
         self.accepted = 0
         self.cells = self._cells()
         self.judged: list[_Way] = []
-        """What became of each planned way."""
+        """What became of each planned path."""
         self.second: list[_Way] = []
         """The same while a Via drains, for whom it was planned."""
         self.copies = [0, 0, 0]
@@ -220,7 +221,7 @@ class _Play:
         raise BreakError("no rest", self.checks.links_up() or "routes move", world.clock.now)
 
     def _clients(self) -> None:
-        """Publishers first, then subscribers, until everybody has what he wants."""
+        """Start publishers, then subscribers, and wait until all subscriptions are served."""
         world = self.world
         now = world.clock.now
         draw = world.rng.of("clients")
@@ -276,7 +277,7 @@ class _Play:
             )
 
     def _follow(self, without: RelayProcess | None = None) -> list[_Way]:
-        """The ways when they are the planned ones, or have not become so for long."""
+        """Return the paths as soon as they are the planned ones, or after a long time."""
         world = self.world
         began = world.clock.now
         ticked = began
@@ -342,9 +343,9 @@ class _Play:
         return tuple(reversed(way))
 
     def _ways(self, groups: dict[int, Group], without: RelayProcess | None = None) -> list[_Way]:
-        """Each planned way: for whom, the way that was taken, and whether it is right.
+        """Return each planned path: for whom, the path in use, and whether it is right.
 
-        ``without`` a Via, only those that were planned over it and have a second one.
+        ``without`` a Via: only paths that were planned over it and have a second Via.
         """
         names = {node: process.contact for node, process in self.world.by_node().items()}
         found = []
@@ -397,7 +398,7 @@ class _Play:
                     self.faults.append(fault)
 
     def losses(self) -> int:
-        """Objects that somebody should have got; adds the first of them to the faults."""
+        """Return how many objects were lost; adds the first of them to the faults."""
         lost = 0
         for group, interval, count, _ in self.world.ledger.missing(self.world.clock.now):
             if not lost:

@@ -1,7 +1,7 @@
-"""Where a plan is played: relays, links, and who wants which track.
+"""Where a plan is played: relays, links, and subscribers of tracks.
 
-A stage comes from a file, which says what a topology says
-(:mod:`laps_relay.sim.scenarios.topology`) and also who wants what::
+A stage comes from a file with the relays and links of a topology
+(:mod:`laps_relay.sim.scenarios.topology`) and with the demand::
 
     [[demand]]
     track = "00000000000000ff"   # the hash of its name, as plans have it; or none:
@@ -15,8 +15,8 @@ A stage comes from a file, which says what a topology says
     delay_ms = 38.5
     countries = ["IE"]           # which the IP path passes, besides those of its ends
 
-Without a file it is made up from the plan alone: each region that an entry names gets one relay
-more than there may be copies, with a link to the Via, to the fallback, and to the origin.
+Without a file the stage is made from the plan alone. Each region that an entry names gets one relay
+more than copies are allowed, with a link to the Via, to the fallback, and to the origin.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = ["Demand", "PlanHasher", "Stage", "entry_for", "made_up", "read_stage"
 
 _NEAR: Final = 0.004
 _FAR: Final = 0.040
-"""Seconds one way, within a region and between regions, where nobody measured anything."""
+"""Seconds one way, within a region and between regions, where nothing was measured."""
 _STRANGERS: Final = 0xFF_FFFE_0000_0000
 """Node IDs of relays that are made up."""
 
@@ -72,7 +72,7 @@ class Demand:
 
 
 class PlanHasher(KeyedHasher):
-    """Gives tracks of a stage the hashes that the plan has for them."""
+    """Maps tracks of a stage to their hashes in the plan."""
 
     def full_name(self, fields: Iterable[bytes], name: bytes) -> int:
         """The number that the name is, if it is one."""
@@ -90,11 +90,11 @@ class Stage:
     passed: Mapping[frozenset[str], frozenset[str]] = field(default_factory=dict)
     """By the names of both ends of a link: countries that its IP path passes."""
     is_real: bool = True
-    """Whether somebody says where relays stand: otherwise rules about places say nothing."""
+    """Whether places of relays are known; otherwise rules about places do not apply."""
 
 
 def entry_for(plan: Plan, origin: NodeId, region: str, demand: Demand) -> PlanEntry | None:
-    """What a plan says about a track: an entry of its own, or that of its class."""
+    """Return the entry of a plan for a track: its own, or that of its class."""
     found = None
     for entry in plan.entries:
         if entry.origin == origin and entry.region == region:
@@ -122,7 +122,7 @@ def sampled(stage: Stage, groups: int, seed: int) -> Stage:
 
 
 def read_stage(file: Path) -> Stage:
-    """A stage from a TOML or JSON file; :class:`TopologyError` says what is wrong."""
+    """Read a stage from a TOML or JSON file; raises :class:`TopologyError`."""
     data = read_document(file)
     topology = topology_of(file, data)
     names = {relay.name for relay in topology.relays}

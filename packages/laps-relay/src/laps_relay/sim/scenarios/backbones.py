@@ -1,9 +1,9 @@
 """Real backbones: the topologies of the PyPI package ``topohub``.
 
-The package is optional: ``pip install 'laps-relay[sim]'``. A name is a key of its repository, such
-as ``topozoo/Abilene``, ``sndlib/germany50`` or ``backbone/europe``. Cities become Edges, cities
-with many links are Vias too (a relay that forwards is one whatever its type says; every fourth of
-them is left a pure Via), and delays follow from the length of the cables.
+The package is optional: ``pip install -e "packages/laps-relay[sim]"``. A name is a key of its
+repository, such as ``topozoo/Abilene``, ``sndlib/germany50`` or ``backbone/europe``. Cities become
+Edges. Cities with many links forward too, as any relay does, and every fourth of them is a pure
+Via. Delays follow from the length of the cables.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def backbone(key: str) -> Topology:
         package = importlib.resources.files("topohub")
     except ModuleNotFoundError:
         raise TopologyError(
-            "real backbones need the package topohub: pip install 'laps-relay[sim]'"
+            'real backbones need topohub: pip install -e "packages/laps-relay[sim]"'
         ) from None
     # Its own ``get`` leaves files open; the data lies where that function looks for it.
     file = package.joinpath("data", *f"{key}.json".split("/"))

@@ -16,7 +16,7 @@ __all__ = ["DEFAULT_STYLE", "FAULTS", "SETTINGS", "Action", "Scenario"]
 FAULTS: Final = (
     "cut", "half", "crash", "pause", "slow", "double", "liar", "garbage", "reflector", "flood",
 )  # fmt: skip
-"""Actions that nobody plans."""
+"""Actions that are faults."""
 SETTINGS: Final = NetworkSettings(
     hold=24.0,
     convergence=3.0,
@@ -72,9 +72,9 @@ class Scenario:
     parallel: int = 1
     """Connections for each configured link."""
     gauged: bool = False
-    """Whether relays are told what wires lose and what waits, now and then."""
+    """Whether relays get measurements of what their links lose, and of what waits."""
     max_loss: float | None = None
-    """What links of a way may lose."""
+    """The highest loss that is allowed for links of a path."""
     queue: int = QUEUE_BYTES
     """Bytes that a connection keeps for a slow peer."""
     manners: tuple[tuple[int, int], ...] = ((128, 0),)
@@ -82,7 +82,7 @@ class Scenario:
     offered: float = 0.0
     """Bytes a second of all publishers together, if links are narrow."""
     flight: float = FLIGHT
-    """The longest an object may be under way through all relays."""
+    """The longest time of an object through all relays."""
     settle: float = 8.0
     """After the last action, until everything must be at rest."""
 

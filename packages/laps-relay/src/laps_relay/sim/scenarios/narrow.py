@@ -1,9 +1,9 @@
-"""Networks in which more is offered than links take: narrow wires, slow receivers, ttl, priority.
+"""Networks in which links take less than is offered: narrow wires, slow receivers, ttl, priority.
 
-Half of the links have a bandwidth, another one in each direction: some take a part of what one
-publisher sends, some all of it, and some twenty times what everybody sends. Objects are large,
-queues are small, tracks differ in priority, and some have a ttl. What may be missing then, and what
-not, is in :mod:`laps_relay.sim.checks.drops`.
+Half of the links have a bandwidth, different in each direction. Some take a part of what one
+publisher sends, some all of it, and some twenty times what all publishers send. Objects are large,
+queues are small, tracks differ in priority, and some have a ttl. :mod:`laps_relay.sim.checks.drops`
+decides what may be missing then.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["NARROW", "offered_by", "with_narrow", "with_teeth"]
 NARROW: Final = "narrow"
 """The kind of these scenarios."""
 FLIGHT: Final = 8.0
-"""Seconds that something may be under way, through queues that are full."""
+"""Seconds of an object through full queues."""
 DRAIN: Final = 6.0
 """Seconds that a Via has until it ends with whatever still waits."""
 _PARTS: Final = (0.5, 0.9, 1.5, 3.0)

@@ -31,13 +31,13 @@ from laps_wire.peering.laps2 import RelayType
 __all__ = ["rule_policy", "with_borders", "with_policies"]
 
 SHARE: Final = 0.3
-"""Of the seeds, in which a policy is loaded where nobody has planned one."""
+"""Share of the seeds in which a policy is loaded besides planned ones."""
 COUNTRIES: Final = 0.2
 """Of the seeds, in which a link passes a country that a class must not."""
 FILTERS: Final = 0.5
-"""Of the seeds with planned changes, in which a filter comes at the end.
+"""Share of the seeds with planned changes in which a filter comes at the end.
 
-What a filter stops is told to fewer relays, so one of them that goes may take it from others.
+A filtered entry reaches fewer relays, so a relay that leaves may take it from others.
 """
 _PARTS: Final = ("north", "south", "west")
 
@@ -102,7 +102,7 @@ def with_policies(made: Scenario, draw: random.Random, start: float, end: float)
 
 
 def _with_regions(made: Scenario, draw: random.Random) -> Scenario:
-    """Give relays that are nowhere a region."""
+    """Put relays without a region into one."""
     if any(relay.region for relay in made.topology.relays):
         return made
 

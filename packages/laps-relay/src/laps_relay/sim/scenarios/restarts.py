@@ -1,17 +1,17 @@
 """Relays that come back as another one: with another type, or beside their own former life.
 
-**A change of type** is planned: a relay without clients drains, leaves the network, and comes back
-as a Via if it was an Edge, or as an Edge if it was a Via; node id and contact stay. Nothing may be
-lost, and everybody must know it by its new type in the end.
+**A change of type** is planned. A relay without clients drains, leaves the network, and comes back
+as a Via if it was an Edge, or as an Edge if it was a Via. Node ID and contact stay. Nothing may be
+lost, and in the end all relays must know the new type.
 
-**A drain that is taken back** is planned, too: a Via begins to leave, and stays. Nothing may be
-lost, and in the end it is used as if nothing had been.
+**A drain that is taken back** is planned as well: a Via begins to leave, and stays. Nothing may be
+lost, and in the end it is used as before.
 
-**A twin** is a fault: somebody starts a relay a second time, with the same key, at the same
-contact, while the first one still runs. What others dialled ends there, because its packets go to
-the new process; what the first one dialled lives on. The boot epoch of the new one is higher, so it
-is the node from now on, and the first one, which dials again and again, is sent away. The clients
-go to the new one. ::
+**A twin** is a fault: a relay is started a second time, with the same key and contact, while the
+first process still runs. Connections that others dialled end, because their packets go to the new
+process. Connections that the first process dialled live on. The new process has a higher boot
+epoch, so it is the node from now on. The first process dials again and again, and is refused. The
+clients move to the new process. ::
 
     former life  ==== sessions that it dialled ====> x   superseded by the same node's
         ^                                                higher epoch

@@ -34,7 +34,9 @@ class Border(NamedTuple):
     scope: str
     """The class: the first field of a namespace."""
     whose: str
-    """``peer``: what peers in the region give or get; ``source``: what nodes there originate."""
+    """``peer``: entries to or from peers in the region; ``source``: entries that nodes there
+    originate.
+    """
     region: str
     nodes: frozenset[NodeId]
     """All that are in the region."""
@@ -68,13 +70,13 @@ class SimPolicy:
     borders: tuple[Border, ...] = ()
     """What filters keep out, or in."""
     max_loss: float | None = None
-    """What links of a way may lose, for every class."""
+    """The highest loss that is allowed for links of a path, for every class."""
     home: Callable[[FullTrackName], bool] = _elsewhere
     """Whether a track is published at the relay that asks."""
 
     @property
     def narrowed(self) -> list[str]:
-        """Classes that have fewer ways than others; "" for all."""
+        """Classes with fewer paths than others; "" for all."""
         return sorted({*self.no_transit, *self.links})
 
     def crosses(self, scope: str, one: NodeId, other: NodeId) -> bool:
@@ -131,7 +133,7 @@ class SimPolicy:
     # Policy
 
     def peer(self, node: NodeSelf) -> Refusal | None:  # noqa: ARG002
-        """Everybody may peer."""
+        """Every peer is allowed."""
         return None
 
     def import_node(
@@ -140,7 +142,7 @@ class SimPolicy:
         peer: NodeSelf,  # noqa: ARG002
         lookup: NodeInfoLookup,  # noqa: ARG002
     ) -> Refusal | None:
-        """No way through what is no transit for anything."""
+        """No path through a relay that is no transit for anything."""
         denied = self.no_transit.get("", frozenset())
         for item in info.path:
             if item.node_id in denied:
@@ -148,7 +150,7 @@ class SimPolicy:
         return None
 
     def export_node(self, info: NodeInfo, peer: NodeSelf) -> Refusal | None:  # noqa: ARG002
-        """Everything may be told."""
+        """Every node may be advertised."""
         return None
 
     def import_announce(self, entry: AnnounceInfo, peer: NodeSelf) -> Refusal | None:
@@ -188,8 +190,8 @@ class SimPolicy:
         """Regions may be excluded from a class."""
         return self._excludes(name, source)
 
-    def want(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
-        """The o-relay decides; nobody else does if we are that."""
+    def local_subscribe(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
+        """Refuse a track of this very relay outside its class; else the o-relay decides."""
         return self._excludes(name, local) if self.home(name) else None
 
     def _excludes(self, name: FullTrackName, node: NodeSelf) -> Refusal | None:
@@ -213,7 +215,7 @@ class SimPolicy:
         return country_label(node)
 
     def path(self, scope: str, nodes: Sequence[NodeSelf]) -> Refusal | None:
-        """The ends of a way are no transit."""
+        """The ends of a path are no transit."""
         for node in nodes[1:-1]:
             if not self.transit(scope, node.node_id):
                 return Refusal("no_transit", f"{node.node_id} is no transit for {scope!r}")

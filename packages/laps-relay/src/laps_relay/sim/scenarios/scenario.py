@@ -5,10 +5,10 @@
     0 s      boot            relays start, dial, converge
     1 s      clients         publishers and subscribers come
     6 s      changes         planned ones (nothing may be lost), or faults; clients churn
-             heal            everything that was broken is mended
-             rest            the tables must equal the oracle; every want is answered
-             proof           groups that everybody must get
-             withdrawal      all clients go; every table must be empty again
+             heal            all faults are over
+             rest            the tables must equal the oracle; every subscription is answered
+             proof           groups that every subscriber must get
+             withdrawal      all clients leave; every table must be empty again
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from laps_wire.peering.laps2 import RelayType
 __all__ = ["KINDS", "LARGE", "PLANNED", "scenario"]
 
 KINDS: Final = ("planned", "faults", STEERING, NARROW, "busy")
-"""What a run can be told to have."""
+"""The kinds of runs that can be requested."""
 PLANNED: Final = ("insert", "drain", "slower", "policy")
 
 NARROWING: Final = ("slow", "slow", "slow", "insert", "slower")
@@ -49,15 +49,15 @@ NARROWING: Final = ("slow", "slow", "slow", "insert", "slower")
 
 
 MOST: Final = 30
-"""Relays of a run whose size nobody gave, with control servers, Stubs and those that come later."""
+"""Relays of a run without a given size, with control servers, Stubs and spare relays."""
 LARGE: Final = 60
-"""Networks with more relays see fewer changes, start at once, and collect news for longer."""
+"""Networks with more relays see fewer changes, start at once, and batch for longer."""
 LARGE_BATCH: Final = 0.1
-"""Seconds for which their relays collect what they tell a peer.
+"""Seconds for which relays of large networks batch advertisements.
 
-Every relay hears of every other one over each of its links, so the work grows with relays x links
-whatever is done. How many messages that takes, and how many ways are told only to be replaced, is a
-matter of this time; an operator of such a network would raise it, too.
+Every relay gets every other one over each of its links, so the work grows with relays x links. The
+batching time decides how many messages that takes, and how many paths are sent only to be replaced.
+An operator of such a network would raise it, too.
 """
 ON_BYTES: Final = 8
 """Every so many seeds one runs on real bytes."""
@@ -233,7 +233,7 @@ def _churn(draw: random.Random, edges: list[str], start: float, end: float) -> l
 def _behind_backs(
     draw: random.Random, clients: list[Action], changes: list[Action]
 ) -> list[Action]:
-    """Who stands still or is cut off misses that somebody leaves, and comes back with old news."""
+    """Let subscribers leave while a relay stands still or is cut off: it has stale entries."""
     subscribes = [action for action in clients if action.verb == "subscribe"]
     actions = []
     for change in changes:
@@ -283,7 +283,7 @@ def _change(
 def _insert(
     made: Scenario, draw: random.Random, when: float, number: int
 ) -> tuple[Scenario, Action]:
-    """A Via that makes ways shorter."""
+    """Add a Via that makes paths shorter."""
     relays = made.topology.relays
     near = draw.sample(relays, min(len(relays), draw.randint(3, 6)))
     # Between relays that stand somewhere it must, too, or it would be faster than light, and nobody

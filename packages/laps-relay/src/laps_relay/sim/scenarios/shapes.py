@@ -1,7 +1,7 @@
 """Generated topologies: rings, chords, trees, random graphs, regions.
 
-All are connected and small in diameter (a path has at most 16 relays), and come from a
-:class:`~laps_relay.sim.net.clock.Rng`, so a seed gives one topology for ever.
+All are connected and small in diameter (a path has at most 16 relays). They come from a
+:class:`~laps_relay.sim.net.clock.Rng`, so a seed always makes the same topology.
 """
 
 from __future__ import annotations
@@ -102,10 +102,10 @@ def generate(shape: str, size: int, rng: Rng, *, vias: float = 0.3) -> Topology:
 
 
 def with_control_servers(topology: Topology, count: int) -> Topology:
-    """The same with control servers, each with a session to every Edge.
+    """Return the topology with control servers, each with a session to every Edge.
 
-    Between relays that stand somewhere they do, too: otherwise what they tell would be faster than
-    light, and nobody would believe it.
+    Among relays with places, control servers have places too. Otherwise their advertisements would
+    be faster than light, and relays would reject them.
     """
     relays = topology.relays
     beside = [relays[at * len(relays) // count] for at in range(count)]

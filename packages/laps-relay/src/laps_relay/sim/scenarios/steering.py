@@ -1,4 +1,4 @@
-"""Networks in which a Via pays: what they look like, and what happens to the Via in use.
+"""Networks in which a Via is beneficial: their shape, and what happens to the Via in use.
 
 ::
 
@@ -7,10 +7,10 @@
       | '===== ocean ======> e2 ---+-- x1, x2, x3: Vias, near all of them; o has a link with none
       o2 '==== ocean ======> e3 ---'   of them, or with one
 
-Three to five copies cross the ocean, two are allowed: o dials a Via, and one copy does. Then so
-many subscribers leave that it does not pay any more, and come back; the Via in use drains, is
+Three to five copies cross the ocean, and two are allowed: o dials a Via, and one copy is left. Then
+so many subscribers leave that no Via is beneficial, and come back. The Via in use drains, is
 overloaded, or is forbidden. None of that is a fault: nothing may be lost. Other Edges stand behind
-those of the picture, so that there are 12 to 16 relays; some want what o2 publishes.
+those of the picture, so that there are 12 to 16 relays; some subscribe to what o2 publishes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ STEERING: Final = "steering"
 
 _PLACES: Final = {"us": (-75.0, 40.0), "eu": (9.0, 48.0)}
 MAX_LOSS: Final = 0.05
-"""What a link may lose, where loss is a reason for another way."""
+"""The loss that is allowed for a link, where loss is a reason for another path."""
 WORSE_PADDING: Final = 1000
 """Bytes of an object where a queue is that reason."""
 _TRACKS: Final = 3
@@ -44,10 +44,10 @@ _DRAIN: Final = 6.0
 
 
 def settling(settings: NetworkSettings) -> float:
-    """So long after the last action everything that steering wants is done.
+    """Return the time after the last action by which steering has done everything.
 
-    A subscriber leaves after a delay, a Via is dialled, and then it must pay for a while; one that
-    could not be dialled gives others their turn.
+    A subscriber leaves after a delay, a Via is dialled, and then it must be beneficial for a while.
+    After a failed dial others get their turn.
     """
     return settings.unsubscribe_delay + 3 * settings.via_hold + settings.dynamic_idle + 1.0
 
@@ -179,7 +179,7 @@ def _with_bystanders(
 
 
 def _clients(draw: random.Random, edges: list[str]) -> list[Action]:
-    """Everybody in the other region wants the track of one; others come with less."""
+    """All Edges of the other region subscribe to one track; others subscribe to less."""
     verbs = ("publish", "publish_namespace", "publish_datagrams")
     actions = [
         Action(0.5, draw.choice(verbs[:2]), ("o",), text="t0"),

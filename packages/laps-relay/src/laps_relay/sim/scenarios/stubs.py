@@ -3,10 +3,10 @@
 ::
 
     s1 ---- e1 ---- relays of the network        e1, e2: Edges without clients of their own, so
-       '--- e2 ----                              that one can go away with nobody but its Stubs
+       '--- e2 ----                              that only Stubs notice when one leaves
 
-Everything is drawn from a generator of its own, and happens beside or behind what the scenario has
-already: the same seed has the same story without Stubs.
+Everything is drawn from a generator of its own, and happens beside or after the other actions. The
+same seed without Stubs has the same other actions.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class RelaySpec:
     location: tuple[float, float] | None = None
     """Longitude and latitude in degrees."""
     country: str = ""
-    """Two letters; empty if nobody says."""
+    """Two letters; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class LinkSpec:
     a: str
     b: str
     delay: float
-    """One way, in seconds."""
+    """One-way delay in seconds."""
     jitter: float = 0.0
     loss: float = 0.0
     bandwidth: float | None = None
@@ -117,7 +117,7 @@ class Topology:
 
 
 def light_delay(one: tuple[float, float], other: tuple[float, float]) -> float:
-    """How long light in a cable takes one way between two places, with a detour."""
+    """Return the one-way time of light in a cable between two places, with a detour."""
     (lon1, lat1), (lon2, lat2) = (map(math.radians, place) for place in (one, other))
     half = (
         math.sin((lat2 - lat1) / 2) ** 2
@@ -133,7 +133,7 @@ def read_topology(file: Path) -> Topology:
 
 
 def read_document(file: Path) -> Mapping[str, Any]:
-    """What a TOML or JSON file says, before anybody has looked at it."""
+    """Read a TOML or JSON file without checking its contents."""
     try:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
@@ -155,7 +155,7 @@ def read_document(file: Path) -> Mapping[str, Any]:
 
 
 def topology_of(file: Path, data: Mapping[str, Any]) -> Topology:
-    """The topology in what a file says; ``file`` is for messages."""
+    """Return the topology in the contents of a file; ``file`` is for messages."""
     relays = tuple(
         _relay(file, number, entry) for number, entry in enumerate(data.get("relay", []), 1)
     )

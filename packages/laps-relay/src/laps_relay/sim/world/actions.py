@@ -1,4 +1,4 @@
-"""Carrying out what a scenario says: clients, planned changes, faults."""
+"""Carrying out the actions of a scenario: clients, planned changes, faults."""
 
 from __future__ import annotations
 
@@ -18,7 +18,13 @@ from laps_relay.sim.scenarios.scenario import PLANNED
 from laps_relay.sim.world.fault_scope import CONVERGED, exempt
 from laps_relay.sim.world.gauge import Gauge
 from laps_relay.sim.world.hostile import Hostile
-from laps_relay.sim.world.paths import connected_without, copies, sent_to, used_via, without_way
+from laps_relay.sim.world.paths import (
+    connected_without,
+    copies,
+    forbidden_deliveries,
+    sent_to,
+    used_via,
+)
 from laps_relay.sim.world.restarts import Restarts
 from laps_relay.sim.world.world import RelayProcess, World
 from laps_wire.names import FullTrackName
@@ -91,9 +97,9 @@ class Actions:
             self.bar()
 
     def bar(self) -> None:
-        """Find out what policy leaves no way for now; nobody asks for that."""
+        """Compute which deliveries policy forbids now; they are not expected."""
         world = self._world
-        world.ledger.bar(world.clock.now, without_way(world))
+        world.ledger.bar(world.clock.now, forbidden_deliveries(world))
 
     @property
     def interests(self) -> list[tuple[str, str]]:
@@ -279,9 +285,9 @@ class Actions:
             process.call(partial(take, process, world.policy_of(process)))
 
     def _narrowed(self, seconds: float, scopes: Collection[str] | None = None) -> None:
-        """Something changes where policy leaves few ways: a class may have none for a while.
+        """Excuse a change where policy leaves few paths: a class may have none for a while.
 
-        Neighbours tell their best way only, and a class may have to do without that one.
+        Neighbours advertise their best path only, which may be forbidden for a class.
         """
         world = self._world
         now = world.clock.now

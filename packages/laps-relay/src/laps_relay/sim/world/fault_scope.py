@@ -1,11 +1,12 @@
-"""Which flows a fault touches: those whose way, or whose ends, it hits.
+"""Which flows a fault touches: those whose path or whose ends it hits.
 
-Only these may miss something, and only as long as nobody can know better::
+Only these may miss something, and only until the network can have reacted::
 
-    another way is left      the fault is noticed, the network converges
+    another path is left     the fault is detected, the network converges
     none is left             the fault is over, relays have dialled again, the network converges
 
-A flow that an earlier fault still touches may be anywhere: whatever comes next touches it, too.
+The path of a flow that an earlier fault still touches is unknown, so the next fault touches it,
+too.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from laps_wire.nodeid import NodeId
 __all__ = ["CONVERGED", "MENDING", "exempt"]
 
 CONVERGED: Final = 2.0
-"""After a fault was noticed, data goes another way at the latest."""
+"""Seconds after the detection of a fault by which data takes another path."""
 MENDING: Final = 8.0
 """After a fault is over, data may be missing for so long at most: both sides notice (2 s), a dial
 runs out of time (1 s), the next one waits (up to 3 s), sets and sessions are made (2 s)."""

@@ -1,8 +1,8 @@
-"""What transports measure, in networks in which loss and queues are a reason for another way.
+"""What transports measure, in networks where loss and queues are a reason for another path.
 
-A server looks at each connection now and then and tells its relay: how far away the peer is, which
-share of packets is lost, and whether more is sent than gets through. So does this, from the wire's
-loss and from what waits in the pipe. One long queue is no congestion; some in a row are.
+A server samples each connection and reports to its relay: the round trip, the share of lost
+packets, and whether more is sent than gets through. The gauge reports the same from the loss of the
+wire and from what waits in the pipe. One long queue is no congestion; several in a row are.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from laps_relay.sim.world.world import RelayProcess, World
 __all__ = ["LASTING", "LOOK", "Gauge"]
 
 LOOK: Final = 0.5
-"""Seconds between two looks."""
+"""Seconds between two samples."""
 LASTING: Final = 3
-"""Looks in a row that must speak for a change, as in a server."""
+"""Samples in a row that are needed for a change, as in a server."""
 
 
 class Gauge:
@@ -30,15 +30,15 @@ class Gauge:
     def __init__(self, world: World) -> None:
         self._world = world
         self._against: dict[End, int] = {}
-        """Looks in a row that spoke against what was told last."""
+        """Samples in a row that contradict the last report."""
         self._congested: dict[End, float] = {}
-        """Since when it is told."""
+        """Connections that are reported as congested, and since when."""
         self._told: dict[End, tuple[int, float, bool]] = {}
         self._lossy: dict[tuple[str, str], float] = {}
         """Wires that lose more than the class allows, and since when."""
 
     def start(self) -> None:
-        """Look from now on."""
+        """Sample from now on."""
         self._world.clock.after(LOOK, self._look)
 
     def bad(self, sender: str, receiver: str) -> float | None:

@@ -1,7 +1,7 @@
-"""Peers that mean harm: somebody with another's node id, liars, garbage, floods.
+"""Hostile peers: impostors, liars, garbage, floods.
 
-Each dials one relay, says what it has to say, and goes. Whatever it does, no relay may stop working
-for the others, and nothing of it may stay when it is gone.
+Each dials one relay, sends its messages, and goes. Whatever it does, no relay may stop working for
+the others, and nothing of it may stay after it is gone.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from laps_wire.peering.session import (
 __all__ = ["Hostile"]
 
 _UNKNOWN: Final = bytes((0x7F, 0x2E, 0x00))
-"""A message of an even type that nobody knows: it must not be passed over (laps-2, 3.2)."""
+"""A message of an unknown even type: a relay must not ignore it (laps-2, 3.2)."""
 _OWN: Final = 0x66_0666_0000_0000
 
 
@@ -121,7 +121,7 @@ class Hostile:
         self._pump()
 
     def arrived(self, end: End, chunk: Chunk) -> None:  # noqa: ARG002
-        """Read what the victim says."""
+        """Read the victim's messages."""
         if self._session is not None and chunk.kind == "data" and not chunk.stream_id & 2:
             self._session.handle_stream_data(self._now, chunk.stream_id, chunk.data)
             self._pump()
@@ -184,7 +184,7 @@ class Hostile:
             self._world.note(self.contact, "cannot", error)
 
     def _lie(self) -> None:
-        """Everybody is just behind me, a microsecond away; and somebody restarted."""
+        """Claim to be a microsecond away from all nodes, and that one of them restarted."""
         session = self._session
         if session is None:
             return
@@ -230,7 +230,7 @@ class Hostile:
         self._pump()
 
     def _flood(self) -> None:
-        """Subscribes of nobody, with epochs of the future."""
+        """Send subscribes of unknown sources, with epochs of the future."""
         session = self._session
         if session is None:
             return

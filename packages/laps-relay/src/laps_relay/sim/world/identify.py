@@ -15,7 +15,7 @@ __all__ = ["Seen", "identify"]
 
 
 class Seen(NamedTuple):
-    """What the first bytes of a stream say, or a datagram."""
+    """The header and the first object of a stream, or of a datagram."""
 
     header: DataHeader
     item: Object

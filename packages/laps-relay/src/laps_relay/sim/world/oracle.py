@@ -1,14 +1,13 @@
-"""What the tables should say, from the map alone: the least of hops, cost, and the peer's id.
+"""What the tables should have, from the map alone: least hops, then cost, then the peer's ID.
 
-It shares no code with the node information base that it judges. For each target one search over
-the graph, a link further with each step, gives every relay's distance to it and its next hop: the
-neighbour with the least (hops, cost, node id). Relays that are no transit end paths and begin them,
-and are never in between. A search looks at each link once, so all ways of a network cost relays x
-links: as many as there are entries in its tables.
+The oracle shares no code with the node information base that it judges. One search for each target
+gives the distance of every relay and its next hop: the neighbour with the least (hops, cost, node
+ID). Relays that are no transit begin and end paths, and are never in between. A search visits each
+link once, so all paths of a network cost relays x links.
 
-A class of service narrows the choice at each relay to what its neighbours told it, and they tell
-their best way only (laps-2, 5.1). So the oracle for a class takes each neighbour's own best path
-and drops those that the class may not use: a longer way that nobody advertises is not expected.
+For a class of service each relay chooses among the paths of its neighbours, and they advertise
+their best one only (laps-2, 5.1). The oracle for a class therefore takes each neighbour's own best
+path and drops those that are forbidden for the class. A longer path is not expected.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Oracle:
         self._hops: dict[NodeId, dict[NodeId, NodeId]] = {}
 
     def _tree(self, target: NodeId) -> dict[NodeId, tuple[int, int]]:
-        """For every relay that reaches the target: links on the way, and their sum."""
+        """Return for every relay that reaches the target the links on the path, and their sum."""
         tree = self._trees.get(target)
         if tree is not None:
             return tree
@@ -61,11 +60,11 @@ class Oracle:
         return tree
 
     def reaches(self, node: NodeId, target: NodeId) -> bool:
-        """Whether there is a way."""
+        """Return whether there is a path."""
         return node in self._tree(target)
 
     def metric(self, node: NodeId, target: NodeId) -> tuple[int, int] | None:
-        """Transit relays and cost of the best way."""
+        """Return the transit relays and the cost of the best path."""
         found = self._tree(target).get(node)
         return None if found is None else (found[0] - 1, found[1])
 
@@ -75,7 +74,7 @@ class Oracle:
         target: NodeId,
         permits: Callable[[Sequence[NodeId]], bool] | None = None,
     ) -> NodeId | None:
-        """The neighbour that data for the target goes to; ``permits`` narrows the ways."""
+        """Return the neighbour for data to the target; ``permits`` restricts the paths."""
         tree = self._tree(target)
         if permits is None:
             return self._hops[target].get(node)
@@ -95,13 +94,13 @@ class Oracle:
         return None if best is None else best[2]
 
     def through(self, node: NodeId, peer: NodeId, target: NodeId) -> tuple[int, int] | None:
-        """Links and cost of the best way by that neighbour."""
+        """Return the links and the cost of the best path through that neighbour."""
         found = self._tree(target).get(peer)
         rtt = self._graph.get(node, {}).get(peer)
         return None if found is None or rtt is None else (found[0] + 1, found[1] + rtt)
 
     def path(self, node: NodeId, target: NodeId) -> tuple[NodeId, ...] | None:
-        """The relays on the best way, from ``node`` to the target, both included."""
+        """Return the relays on the best path, from ``node`` to the target, both included."""
         if node not in self._tree(target):
             return None
         next_hops = self._hops[target]
@@ -111,5 +110,5 @@ class Oracle:
         return tuple(path)
 
     def diameter(self, nodes: Iterable[NodeId]) -> int:
-        """The longest of all best ways, in links."""
+        """Return the length of the longest best path, in links."""
         return max((hops for node in nodes for hops, _ in self._tree(node).values()), default=0)

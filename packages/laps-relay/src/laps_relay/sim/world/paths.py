@@ -1,7 +1,7 @@
-"""Whose data policy lets whom have: asked of the map, for each publisher and each subscriber.
+"""Which deliveries policy allows, computed from the map for each publisher and subscriber.
 
-Policy decides for each way. A track with two publishers may reach a subscriber from one of them
-only; the subscriber is then served, and nobody may ask for the other one's objects.
+Policy decides for each path. A track with two publishers may reach a subscriber from one of them
+only. That subscriber is served, and objects of the other publisher are not expected.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from laps_relay.sim.world.world import RelayProcess, World
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 
-__all__ = ["connected_without", "copies", "sent_to", "served", "told", "used_via", "without_way"]
+__all__ = [
+    "connected_without",
+    "copies",
+    "forbidden_deliveries",
+    "reached_by",
+    "sent_to",
+    "served",
+    "used_via",
+]
 
 
 def served(
@@ -25,7 +33,7 @@ def served(
     start, target = world.place(origin), world.place(end)
     if start is None or target is None or not policy.serves(track, target.spec.region):
         return False
-    if policy.borders and start.spec.node_id not in told(
+    if policy.borders and start.spec.node_id not in reached_by(
         world, "subscribe", track, target.spec.node_id
     ):
         return False  # a filter keeps its subscribe away
@@ -39,7 +47,7 @@ def served(
     return node is not None
 
 
-def without_way(world: World) -> frozenset[Delivery]:
+def forbidden_deliveries(world: World) -> frozenset[Delivery]:
     """Deliveries that policy rules out in the network as it is without its faults."""
     policy = world.policy
     if not policy.narrowed and not policy.excluded and not policy.borders:
@@ -59,17 +67,17 @@ def without_way(world: World) -> frozenset[Delivery]:
 
 
 def copies(world: World, group: Group, sender: str, receiver: str) -> int:
-    """How many copies of a group may cross a link: two where policy lets ways of its class meet.
+    """Return how many copies of a group may cross a link: several where policy makes paths meet.
 
-    Each relay tells the best way that it has itself, so all best ways of the o-relay are one tree.
-    Policy may forbid one of them to a class. Then that target has another next hop, whose own best
-    way may lead into the tree again::
+    Each relay advertises its own best path, so all best paths of the o-relay are one tree. Policy
+    may forbid one of them for a class. Then that target has another next hop, whose own best path
+    may lead into the tree again::
 
-        o ── b ── d ── e ── f    x is no transit. Of f, b tells the way over x only: so f is behind
-        o ── c ── d              c, and e behind b, and d -> e has a copy for each. To d these are
-             b ── x ── f         two sets, and nobody in between can make one of them
+        o ── b ── d ── e ── f    x is no transit. b advertises f over x only, so f is behind c, and
+        o ── c ── d              e behind b, and d -> e has a copy for each. To d these are two
+             b ── x ── f         sets, and no relay in between can join them
 
-    So a link has as many copies as the o-relay has next hops with a way over it, and no more.
+    A link may have as many copies as the o-relay has next hops with a path over it.
     """
     scope, policy = group.flow.scope, world.policy
     origin = world.place(world.processes[group.flow.contact])
@@ -83,7 +91,7 @@ def copies(world: World, group: Group, sender: str, receiver: str) -> int:
         # The o-relay keeps a subscriber for a while that has left.
         if target is None or asked is None or asked < group.began - process.clients.stays:
             continue
-        for peer, relays in origin.tables.ways(target.spec.node_id):
+        for peer, relays in origin.tables.paths(target.spec.node_id):
             way = (own, *relays)
             if policy.permits(scope, way):
                 if link in pairwise(way):
@@ -93,7 +101,7 @@ def copies(world: World, group: Group, sender: str, receiver: str) -> int:
 
 
 def connected_without(world: World, missing: RelayProcess) -> bool:
-    """Whether all others still reach each other if one goes, by ways that are not too long."""
+    """Return whether all others still reach each other without one relay, by short enough paths."""
     gone = missing.spec.node_id
     whole = world.graph()
     graph = {
@@ -109,8 +117,8 @@ def connected_without(world: World, missing: RelayProcess) -> bool:
     )
 
 
-def told(world: World, what: str, scope: str, source: NodeId) -> set[NodeId]:
-    """Who hears of an announce or subscribe of a class, in the network without its faults."""
+def reached_by(world: World, what: str, scope: str, source: NodeId) -> set[NodeId]:
+    """Return the relays that an announce or subscribe of a class reaches, without faults."""
     graph, policy = world.graph(mended=True), world.policy
     heard = {source}
     todo = [source]
@@ -131,7 +139,7 @@ def sent_to(world: World, origin: RelayProcess, track: str) -> dict[NodeId, Node
     key = world.track(track)[0]
     return {
         node: out.peer
-        for flow in origin.tables.flows()
+        for flow in origin.tables.fib()
         if flow.key == key
         for out in flow.egress
         for node in out.targets

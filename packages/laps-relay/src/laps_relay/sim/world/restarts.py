@@ -60,7 +60,7 @@ class Restarts:
         world.clock.after(lasts, self._end, former)
 
     def _end(self, former: RelayProcess) -> None:
-        """Somebody has noticed, and stops it."""
+        """End the former process of a twin."""
         self.ghosts.remove(former)
         if former.running:
             former.crash()
@@ -68,7 +68,7 @@ class Restarts:
     # Rules
 
     def look(self) -> None:
-        """Nobody has sessions with two lives of a node; looked at while it runs."""
+        """Check that no relay has sessions with two lives of a node."""
         for ghost in self.ghosts:
             twin = self._world.processes[ghost.contact]
             for process in self._world.running():
@@ -87,7 +87,7 @@ class Restarts:
                     )
 
     def at_rest(self) -> None:
-        """Everybody knows every relay by the type that it has."""
+        """Check that every relay knows the type of every other one."""
         real = {process.spec.node_id: process.spec.relay_type for process in self._world.running()}
         for process in self._world.running():
             for node, kind in process.tables.types():

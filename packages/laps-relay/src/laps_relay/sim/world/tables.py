@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet
-from laps_relay.sim.core import Flow, SetOut
+from laps_relay.sim.core import FibRow, SetOut
 from laps_relay.sim.world.world import RelayProcess
 from laps_sdk.peering.links import Link
 from laps_sdk.stub.relay import StubRelay
@@ -46,12 +46,12 @@ class RelayTables:
         return self._relay.nib.next_hop(node)
 
     def metric(self, node: NodeId) -> tuple[int, int] | None:
-        """Hops and cost of the best way."""
+        """Hops and cost of the best path."""
         best = self._relay.nib.best(node)
         return None if best is None else (best.hops, best.cost_us)
 
-    def ways(self, node: NodeId) -> Sequence[tuple[NodeId, Sequence[NodeId]]]:
-        """What peers tell of a node, the best first: (peer, relays that data passes, the node)."""
+    def paths(self, node: NodeId) -> Sequence[tuple[NodeId, Sequence[NodeId]]]:
+        """Return the paths to a node, the best first: (peer, relays on the path and the node)."""
         return [
             # The last item of a path is the next hop (laps-2, 5.1).
             (way.peer, [*(item.node_id for item in reversed(way.info.path)), node])
@@ -59,8 +59,8 @@ class RelayTables:
             if way.forwards
         ]
 
-    def told(self) -> Sequence[tuple[NodeId, NodeId, Sequence[NodeId]]]:
-        """What peers were told: (peer, node, relays on the way)."""
+    def adj_out(self) -> Sequence[tuple[NodeId, NodeId, Sequence[NodeId]]]:
+        """Return what was advertised: (peer, node, relays on the path)."""
         paths: dict[int, list[NodeId]] = {}  # peers are told of a node with the same object
         found: list[tuple[NodeId, NodeId, Sequence[NodeId]]] = []
         for peer, sent in self._relay.nib.adj_out():
@@ -72,7 +72,7 @@ class RelayTables:
         return found
 
     def mentioned(self) -> AbstractSet[NodeId]:
-        """All nodes that any peer was told of, and the relays on the ways there."""
+        """Return all advertised nodes, and the relays on the paths to them."""
         found: set[NodeId] = set()
         infos: dict[int, NodeInfo] = {}  # peers are told of a node with the same object
         for _, sent in self._relay.nib.adj_out():
@@ -105,7 +105,7 @@ class RelayTables:
         """Whether every peer with a session has one for control."""
         return all(map(_controls, self._relay.links.by_node.values()))
 
-    def flows(self) -> Sequence[Flow]:
+    def fib(self) -> Sequence[FibRow]:
         """The FIB, with the sets behind it."""
         relay = self._relay
         found = []
@@ -122,7 +122,7 @@ class RelayTables:
                 if not item.retired
             )
             found.append(
-                Flow(
+                FibRow(
                     None if session == LOCAL else relay.set_routing.node_of(session),
                     0 if session == LOCAL else self._connection(session),
                     row.ingress.set_id,
@@ -135,7 +135,7 @@ class RelayTables:
         return found
 
     def targets(self, connection: int, sns_id: int) -> frozenset[NodeId] | None:
-        """Whom a set on a connection is for, also one that only streams under way still use."""
+        """Return the targets of a set on a connection, also of a set that only open streams use."""
         for session, end in self._process.ends.items():
             if end.connection == connection:
                 return self._relay.sets.egress_targets(EgressSet(session, sns_id))
@@ -146,11 +146,11 @@ class RelayTables:
         return 0 if end is None else end.connection
 
     def sizes(self) -> Mapping[str, int]:
-        """Entries of all tables that must be empty when nobody publishes or subscribes."""
+        """Entries of all tables that must be empty without publishers and subscribers."""
         relay = self._relay
         announces, subscribes = relay.announces.sizes(), relay.subscribes.sizes()
         counters = relay.plane.counters()
-        interests = relay.interests.sizes()
+        interests = relay.subscriptions.sizes()
         indexed, timers = relay.sets.sizes()
         steered, steered_targets = relay.steering.sizes()
         return {
@@ -163,13 +163,13 @@ class RelayTables:
             "feeds": len(relay.feeds),
             "feeds of the plane": relay.plane.sizes().feeds,
             "held bytes": counters.held_bytes,
-            "pulls": interests.pulls,
-            "wants": interests.wants,
+            "pulls": interests.origin_tracks,
+            "wants": interests.subscribed,
             "steered tracks": steered,
             "steered targets": steered_targets,
             "own announces": interests.announced,
             "subscribes for us": interests.subscribes,
-            "answers that wait": interests.answers,
+            "answers that wait": interests.responses,
             "responders": interests.responders,
             "discovered names": interests.names,
             "discovered announces": interests.announces,
@@ -199,18 +199,18 @@ class RelayTables:
         }
 
     def _of_dials(self) -> Mapping[str, int]:
-        """Dials that nobody needs: for peers on demand, and more than there are contacts."""
+        """Count dials without need: for peers on demand, and more than there are contacts."""
         dialler, servers = self._relay.dialler, self._relay.demand.dialled_servers.keys()
         sizes = dialler.sizes()
         return {
-            "wishes": len(set(dialler.wished()) - servers),
+            "wishes": len(set(dialler.demanded()) - servers),
             "sessions that nobody wants": sizes.unwanted,
             "dials": sizes.dials,
             "slots without a contact": sizes.orphans,
         }
 
     def _of_metrics(self) -> Mapping[str, int]:
-        """Metrics that wait to be told, or of nodes that are gone; nothing is measured at rest."""
+        """Count metrics that wait to be sent, or of nodes that are gone; at rest there are none."""
         changes, gone = self._relay.nib.damped()
         return {"damped changes": changes, "damped nodes that are gone": gone}
 
@@ -243,20 +243,20 @@ class StubTables:
         """No path."""
         return None
 
-    def ways(self, node: NodeId) -> Sequence[tuple[NodeId, Sequence[NodeId]]]:  # noqa: ARG002
+    def paths(self, node: NodeId) -> Sequence[tuple[NodeId, Sequence[NodeId]]]:  # noqa: ARG002
         """No path."""
         return ()
 
-    def told(self) -> Sequence[tuple[NodeId, NodeId, Sequence[NodeId]]]:
-        """Nothing: parents hear of no node."""
+    def adj_out(self) -> Sequence[tuple[NodeId, NodeId, Sequence[NodeId]]]:
+        """Nothing: a Stub advertises no node."""
         return ()
 
     def mentioned(self) -> AbstractSet[NodeId]:
-        """Nothing: parents hear of no node."""
+        """Nothing: a Stub advertises no node."""
         return frozenset()
 
     def peers(self) -> Sequence[NodeId]:
-        """Nobody: parents are no peers of the network."""
+        """None: parents are no peers of the network."""
         return ()
 
     def sessions(self, node: NodeId) -> Sequence[int]:  # noqa: ARG002 - as of all relays
@@ -271,7 +271,7 @@ class StubTables:
         """True: there is no peer."""
         return True
 
-    def flows(self) -> Sequence[Flow]:
+    def fib(self) -> Sequence[FibRow]:
         """No FIB."""
         return ()
 
@@ -280,7 +280,7 @@ class StubTables:
         return None
 
     def sizes(self) -> Mapping[str, int]:
-        """Entries of all tables that must be empty when nobody publishes or subscribes."""
+        """Entries of all tables that must be empty without publishers and subscribers."""
         relay = self._relay
         wires, dials = relay.peers.forwarding_states(), relay.dialler.sizes()
         early = [link.early for link in relay.links.by_session.values() if link.early is not None]
@@ -288,7 +288,7 @@ class StubTables:
             "sets of sessions": sum(len(each.sender) + len(each.receiver) for each in wires),
             "data of unknown sets": sum(len(each.unknown) for each in wires),
             "early data": sum(each.pieces() for each in early),
-            "wishes": len(relay.dialler.wished()),
+            "wishes": len(relay.dialler.demanded()),
             "sessions that nobody wants": dials.unwanted,
             "dials": dials.dials,
             "slots without a contact": dials.orphans,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from laps_relay.network.drain_monitor import DrainMonitor, Standing
 from laps_relay.network.events import RouteChanged
@@ -35,15 +35,14 @@ from laps_sdk.peering.reports import PeerAdded, PeerGone
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
-from laps_wire.peering.session import ConnectionClose, StreamData
-from laps_wire.peering.session.control_streams import Ending
+from laps_wire.peering.session import ConnectionClose, Ending, StreamData
 
 __all__ = ["Builder", "RelayProcess", "World"]
 
 ALPN: Final = "laps-2"
 _UNIDIRECTIONAL: Final = 2
 LOOK: Final = 0.02
-"""Seconds between two looks of a process that drains, as of a server's."""
+"""Seconds between two checks of a process that drains, as in a server."""
 
 
 class RelayProcess:
@@ -121,7 +120,7 @@ class RelayProcess:
 
     @property
     def avoided(self) -> bool:
-        """Whether others should take ways around it."""
+        """Whether others should choose paths around it."""
         return self.draining or self.overloaded
 
     @property
@@ -157,7 +156,7 @@ class RelayProcess:
         self.pump()
 
     def crash(self) -> None:
-        """Stop at once; nobody is told."""
+        """Stop at once, without any message."""
         self.running = False
         self.asked = self.clients.asked()
         self.clients.gone()
@@ -188,7 +187,7 @@ class RelayProcess:
         self._wake()
 
     def leave(self, seconds: float, left: Callable[[], object]) -> None:
-        """Drain as a server does: end when nothing is under way any more, or its time is over."""
+        """Drain as a server does: end when nothing is in transit, or when the time is over."""
         now = self._world.clock.now
         self.draining = True
         self.leaves_by = now + seconds
@@ -198,7 +197,7 @@ class RelayProcess:
         self._look_out(self._departure, self.life, left)
 
     def stay(self) -> None:
-        """Take :meth:`leave` back; others come back when they have heard of it."""
+        """Take :meth:`leave` back; others come back when the message has reached them."""
         self._departure = None
         self._world.clock.after(STAY_WAIT, self._stayed, self.life)
         self._world.note(self.contact, "stays")
@@ -348,7 +347,7 @@ class RelayProcess:
         self.pump()
 
     def dial_failed(self, dial: Dial, reason: str) -> None:
-        """Nobody was there."""
+        """A dial found no host."""
         if self.paused:
             self._backlog.append((self.dial_failed, (dial, reason)))
             return
@@ -431,14 +430,11 @@ E = TypeVar("E")
 
 _OF_PEERS: Final = (PeerAdded, PeerGone)
 _STORY: Final = 4000
-"""Lines that are kept if nobody asked for the whole story."""
+"""Lines that are kept unless the whole story was requested."""
 
 
-class Builder(Protocol):
-    """Makes the core of a relay's next life."""
-
-    def __call__(self, world: World, process: RelayProcess) -> tuple[RelayCore, Tables]:
-        """A core that knows nobody."""
+Builder: TypeAlias = "Callable[[World, RelayProcess], tuple[RelayCore, Tables]]"
+"""Makes the core of a process's next life; the core has met no node."""
 
 
 class World:
@@ -491,11 +487,11 @@ class World:
         self.processes: dict[str, RelayProcess] = {}
         self._by_node: dict[NodeId, RelayProcess] = {}
         self.holders: dict[NodeId, bytes] = {}
-        """Whose node ids credentials cover: of all relays, or, every second seed, of nobody."""
+        """Node IDs that credentials cover: of all relays, or of none in every second seed."""
         self.moqt = any(spec.relay_type is RelayType.STUB for spec in scenario.topology.relays)
         """Whether Edges are whole ones: Stubs are clients of theirs."""
         self.listeners: list[Callable[[End, Chunk], None]] = []
-        """Who looks at what arrives on control streams."""
+        """Callables that get what arrives on control streams."""
         self.hostiles: dict[str, object] = {}
         """Peers that mean harm, by contact: no relay may end up with them."""
         self.control_messages = 0
@@ -503,7 +499,7 @@ class World:
         self.measured_again = False
         """Whether delays changed: what relays know of them is damped."""
         self.rerouted: dict[NodeId, None] = {}
-        """Nodes to which some relay's way has changed since loops were last looked for."""
+        """Nodes to which a path has changed since the last search for loops."""
         self.quiet_since = 0.0
         """When the last route or session changed."""
         self.unsettled = 0.0
@@ -622,7 +618,7 @@ class World:
         return f"{self.clock.now:9.4f}  {' '.join(map(str, words))}"
 
     def mark(self, now: float, end: End, chunk: Chunk) -> None:
-        """Something arrived: count it and tell of it."""
+        """Count an arrival and report it."""
         kind, stream_id, data, fin, _ = chunk
         if kind == "data" and not stream_id & 2:
             self.control_messages += 1
@@ -651,7 +647,7 @@ class World:
                 watcher(process, event)
 
     def _moved(self, now: float, node: NodeId) -> None:
-        """A way to a node changed: copies for it may meet others for a flight."""
+        """A path to a node changed: copies for it may meet others for a flight."""
         if self.moqt:  # clients of a Stub are reached at its parent
             self.ledger.stirred = now + self.ledger.flight
         elif (target := self._by_node.get(node)) is not None:
@@ -664,7 +660,7 @@ class World:
         self._stirred()
 
     def when_disturbed(self, call: Callable[[], None]) -> None:
-        """Be told of that."""
+        """Set the callable that :meth:`disturbed` calls."""
         self._stirred = call
 
     def late(self, process: RelayProcess) -> None:
@@ -676,7 +672,7 @@ class World:
         self._late = call
 
     def watch(self, watcher: Callable[[RelayProcess, E], None], kind: type[E]) -> None:
-        """Be told of events of one kind: there are many, and each is of use for few."""
+        """Call a watcher for each event of one kind."""
         self._watchers.setdefault(kind, []).append(watcher)
 
     def _crossing(self, end: End, stream: SimOutStream | None, chunk: Chunk) -> None:
@@ -706,10 +702,10 @@ class World:
             self._permitted(sender, receiver, group)
 
     def _permitted(self, sender: str, receiver: str, group: Group) -> None:
-        """Policy holds for every relay on the way; what began before it ends within a flight.
+        """Check that policy allows every relay on the path.
 
-        Nobody takes back a datagram that waits: for a narrow link or a slow receiver that may be
-        for longer.
+        What began before the policy ends within a flight. A datagram that waits is not taken back.
+        It may wait longer for a narrow link or a slow receiver.
         """
         since, origin, scope = self.policy_since, group.flow.contact, group.flow.scope
         if group.began < since and (

@@ -131,7 +131,7 @@ class Playback:
     def become(self, now: float, wall: float, state: str) -> None:
         """The player is in another state of CMCD; one that is no stall ends a stall."""
         if state not in STATES:
-            raise EncodeError(f"state {state!r}: wants one of {' '.join(sorted(STATES))}")
+            raise EncodeError(f"state {state!r}: must be one of {' '.join(sorted(STATES))}")
         if state == "r":
             self.stalled(now, wall)
         elif state != self.state:

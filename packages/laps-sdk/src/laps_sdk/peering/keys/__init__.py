@@ -1,4 +1,4 @@
-"""Keys of relays: files that hold them, and proofs of who a relay is (laps-2, 8).
+"""Keys of relays: key files, and proofs of identity (laps-2, 8).
 
 This is the only part of peering that reads files, the wall clock and X.509 certificates::
 
@@ -6,6 +6,8 @@ This is the only part of peering that reads files, the wall clock and X.509 cert
       |
       v
     ring    PeerKeyRing            signs and verifies for ``Peers`` (``PeerAuthenticator``)
+
+``laps_relay.server`` and ``laps_relay.cli`` import both modules.
 """
 
 from laps_sdk.peering.keys.files import NetworkKey, NodeKey, PeerKeyError

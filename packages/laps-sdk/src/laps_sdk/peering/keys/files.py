@@ -1,17 +1,17 @@
-"""The keys of a relay: the network's secret, and its own key; read, or made at the first start.
+"""The keys of a relay, the network's secret and its own key: read, or made at the first start.
 
 ::
 
     network key   one secret, the same file at all relays
                   |-- HMAC-SHA256 over the transcript: the proof of SHARED_KEY (laps-2, 8)
                   |-- HKDF-SHA256 "laps-2 name hash": the key of name hashes (laps-2, 2)
-                  `-- HKDF-SHA256 "laps-2 stub key": what Stubs prove with (STUB_KEY); they get it
-                      with the key of name hashes, and cannot find the secret from the two
+                  `-- HKDF-SHA256 "laps-2 stub key": the proof of Stubs (STUB_KEY); they get it
+                      with the key of name hashes, and cannot compute the secret from the two
     node key      Ed25519 or P-256, one for each relay; its fingerprint holds the node id
-                  `-- a certificate: of the network's authority, or one that signs itself
+                  `-- a certificate: of the network's authority, or self-signed
 
-Files hold nothing but the key and are readable by their owner only. Several processes that start
-at once in one state directory end up with the same key: the first file that is there counts.
+A file holds only the key and is readable by its owner only. Several processes that start at once in
+one state directory get the same key: the first file that is written counts.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ __all__ = [
 ]
 
 NETWORK_KEY: Final = "network-key"
-"""The file in the state directory for a network on one machine."""
+"""The file in the state directory with the key of a network on one machine."""
 NODE_KEY: Final = "node-key.pem"
-"""The file in the state directory that holds the relay's own key."""
+"""The file in the state directory with the relay's own key."""
 NODE_CERTIFICATE: Final = "node-cert.pem"
-"""The file in the state directory with the certificates that an authority gave for that key."""
+"""The file in the state directory with the certificates of an authority for that key."""
 NETWORK_KEY_BYTES: Final = 32
 MIN_KEY_BYTES: Final = 16
 
@@ -70,7 +70,7 @@ VerifyingKey: TypeAlias = ed25519.Ed25519PublicKey | ec.EllipticCurvePublicKey
 
 
 class PeerKeyError(LocalError, ValueError):
-    """A key file or certificate that cannot be used."""
+    """A key file or certificate is unusable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +79,11 @@ class NetworkKey:
 
     secret: bytes = field(repr=False)
     names: bytes = field(default=b"", repr=False)
-    """The key for name hashes of a key that is for Stubs only; others make it from the secret."""
+    """The key for name hashes if this key is for Stubs; other keys derive it."""
 
     @property
     def name(self) -> bytes:
-        """What the key is called in proofs; it tells nothing of the secret."""
+        """The name of the key in proofs, which does not reveal the secret."""
         return hashlib.sha256(_NAME_LABEL + self.secret).hexdigest()[:16].encode()
 
     def hash_key(self) -> bytes:
@@ -92,17 +92,17 @@ class NetworkKey:
 
     @property
     def for_stubs(self) -> bool:
-        """Whether only a Stub may prove something with it."""
+        """Whether only a Stub may prove its identity with it."""
         return bool(self.names)
 
     def stub_key(self) -> NetworkKey:
-        """What the Stubs of the network have."""
+        """Return the key of the Stubs of the network."""
         if self.for_stubs:
             return self
         return NetworkKey(self._derive(_STUB_LABEL), names=self.hash_key())
 
     def dump(self) -> str:
-        """What stands in a key file."""
+        """Return the content of a key file."""
         prefix = _STUB_PREFIX.decode() if self.for_stubs else ""
         return f"{prefix}{(self.secret + self.names).hex()}"
 
@@ -112,18 +112,18 @@ class NetworkKey:
 
 @dataclass(frozen=True, slots=True)
 class NodeKey:
-    """The key of one relay, and the certificates that speak for it, its own first."""
+    """The key of one relay, and its certificates, the leaf first."""
 
     private: SigningKey = field(repr=False)
     chain: tuple[x509.Certificate, ...]
 
     @property
     def fingerprint(self) -> bytes:
-        """What holds the node id: SHA-256 of the SubjectPublicKeyInfo."""
+        """SHA-256 of the SubjectPublicKeyInfo, which holds the node id."""
         return key_hash(self.chain[0])
 
     def sign(self, data: bytes) -> bytes:
-        """A signature with the key, of 64 bytes: Ed25519, or ECDSA with SHA-256 (laps-2, 8)."""
+        """Return a signature of 64 bytes: Ed25519, or ECDSA with SHA-256 (laps-2, 8)."""
         if isinstance(self.private, ed25519.Ed25519PrivateKey):
             return self.private.sign(data)
         r, s = decode_dss_signature(self.private.sign(data, ec.ECDSA(hashes.SHA256())))
@@ -135,9 +135,10 @@ class NodeKey:
 
 
 def read_network_key(path: Path) -> NetworkKey:
-    """A file with hexadecimal digits, at least 32 of them, and white space.
+    """Read a file with at least 32 hexadecimal digits and white space.
 
-    Or with the key for Stubs, as ``laps-relay stub-key`` writes it.
+    A file with the key for Stubs, as ``laps-relay stub-key`` writes it, is also accepted. Raises
+    ``PeerKeyError`` for any other file.
     """
     text = _read(path, "network key", secret=True)
     for_stubs = text.startswith(_STUB_PREFIX)
@@ -160,7 +161,7 @@ def read_network_key(path: Path) -> NetworkKey:
 
 
 def obtain_network_key(state_dir: Path) -> NetworkKey:
-    """The key of a network on this machine, made if there is none."""
+    """Return the key of a network on this machine; make it if there is none."""
     path = state_dir / NETWORK_KEY
     if not path.exists():
         _make(path, f"{secrets.token_hex(NETWORK_KEY_BYTES)}\n".encode())
@@ -171,7 +172,7 @@ def obtain_network_key(state_dir: Path) -> NetworkKey:
 
 
 def read_node_key(key_path: Path, certificate_path: Path | None = None) -> NodeKey:
-    """A PEM key, with the PEM certificates of an authority or with one that signs itself."""
+    """Read a PEM key with the PEM certificates of an authority, or with a self-signed one."""
     pem = _read(key_path, "node key", secret=True)
     try:
         key = serialization.load_pem_private_key(pem, password=None)
@@ -199,9 +200,9 @@ def read_node_key(key_path: Path, certificate_path: Path | None = None) -> NodeK
 
 
 def obtain_node_key(state_dir: Path) -> NodeKey:
-    """The key of the relay that has this state directory, made if there is none.
+    """Return the key of the relay with this state directory; make it if there is none.
 
-    Its certificates lie beside it, if an authority has signed any.
+    Certificates of an authority are read from the file beside it.
     """
     path = state_dir / NODE_KEY
     if not path.exists():
@@ -222,7 +223,7 @@ def _is_signing_key(key: object) -> TypeGuard[SigningKey]:
 
 
 def _self_signed(key: SigningKey) -> x509.Certificate:
-    """A certificate that says nothing but which key it is."""
+    """Return a self-signed certificate, which only carries the key."""
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "laps relay")])
     start = datetime.now(UTC) - timedelta(days=1)
     algorithm = None if isinstance(key, ed25519.Ed25519PrivateKey) else hashes.SHA256()
@@ -242,7 +243,7 @@ def _self_signed(key: SigningKey) -> x509.Certificate:
 
 
 def _read(path: Path, what: str, *, secret: bool = False) -> bytes:
-    """A file; a secret that everybody on this machine may open is not used."""
+    """Read a file; raises ``PeerKeyError`` for a secret that all users of the machine may read."""
     try:
         # One descriptor for both: the mode that is checked is that of the file that is read.
         with path.open("rb") as file:
@@ -259,7 +260,7 @@ def _read(path: Path, what: str, *, secret: bool = False) -> bytes:
 
 
 def _make(path: Path, data: bytes) -> None:
-    """Write a file unless somebody else was faster; whoever reads it sees all of it."""
+    """Write a file atomically unless another process has written it."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # mkstemp makes files that only their owner can read.

@@ -1,21 +1,21 @@
-"""How relays prove to each other who they are: the ``PeerAuthenticator`` of the core.
+"""Proofs of identity between relays: the ``PeerAuthenticator`` of the core.
 
 ::
 
     scheme        proves                             the node id is held by
-    SHARED_KEY    the network's key is known, and    that key: nobody else can say this node id
-                  the node key is held               to those who have met it
-    STUB_KEY      the same of the key for Stubs      as with SHARED_KEY; nobody but a Stub may
-                                                     dial with it
+    SHARED_KEY    the network's key is known, and    that node key, for all relays that have met
+                  the node key is held               the node
+    STUB_KEY      the same with the key for Stubs    as with SHARED_KEY; only a Stub may dial
+                                                     with it
     CERTIFICATE   the node key is held               that key, if it is trusted for the node id:
                                                      pinned, or certified by the authority for
                                                      urn:laps:node:<node id>
-    NONE          nothing: loopback, development     the node key that signed the node's words
+    NONE          nothing: loopback, development     the node key that signed the information
 
-Every proof is over the transcript (laps-2, 4.2), which holds both challenges and the listener's
-TLS key: it is of no use to anybody in between. Relays that share the network's key still trust each
-other with node ids that nobody has met yet: the first key that comes with one holds it. Use
-certificates where relays do not trust each other.
+Every proof is over the transcript (laps-2, 4.2), which contains both challenges and the listener's
+TLS key. So a third party in between cannot use it. Relays that share the network's key still trust
+each other for new node ids: the first key with a node id holds it. Use certificates where relays do
+not trust each other.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ __all__ = ["NODE_URN", "AuthMethod", "PeerKeyRing", "open_key_ring"]
 AuthMethod = Literal["shared-key", "certificate", "none"]
 
 NODE_URN: Final = "urn:laps:node:"
-"""How a certificate names its node: a URI of the subject alternative name."""
+"""The form of a node id in a certificate: a URI of the subject alternative name."""
 MAX_CHAIN: Final = 4
-"""Certificates between a node and the authority, itself included."""
+"""The most certificates between a node and the authority, its own included."""
 MAX_KNOWN_SIGNATURES: Final = 65_536
-"""Signatures of nodes that are not checked again."""
+"""The most signatures of nodes that are remembered as valid."""
 
 _SCHEMES: Final[Mapping[AuthMethod, AuthScheme]] = {
     "shared-key": AuthScheme.SHARED_KEY,
@@ -82,7 +82,7 @@ _STUB: Final = AuthScheme.STUB_KEY
 
 
 class PeerKeyRing:
-    """Keys, and whom we trust."""
+    """The keys of a relay and its trust in others."""
 
     def __init__(
         self,
@@ -95,9 +95,10 @@ class PeerKeyRing:
         unproved: frozenset[NodeId] = frozenset(),
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """``pins`` are fingerprints for node ids; ``unproved`` are C++ relays, which prove nothing.
+        """Make a key ring.
 
-        ``clock`` is for the validity of certificates.
+        ``pins`` are fingerprints for node ids. ``unproved`` are C++ relays, which have no proofs.
+        ``clock`` is used for the validity of certificates.
         """
         if not schemes:
             raise PeerKeyError("at least one authentication scheme is needed")
@@ -120,14 +121,14 @@ class PeerKeyRing:
 
     @property
     def fingerprint(self) -> bytes:
-        """Of our own key; empty if there is none."""
+        """The fingerprint of our own key; b"" if there is none."""
         return b"" if self.node_key is None else self.node_key.fingerprint
 
     def own_flaw(self, node: NodeId) -> str | None:
-        """Why relays with the same authority as ours would not believe that we are this node.
+        """Return why relays with our authority would not accept that we are this node.
 
-        None: they would, or there is no authority. Who has pinned our key does in any case, and
-        that we cannot know.
+        None means that they would, or that there is no authority. Relays that have pinned our key
+        accept it in any case.
         """
         key = self.node_key
         if key is None or AuthScheme.CERTIFICATE not in self.schemes or not self._authorities:
@@ -145,7 +146,7 @@ class PeerKeyRing:
     def sign(
         self, schemes: Sequence[int], transcript: Callable[[Evidence], bytes]
     ) -> Evidence | None:
-        """Our proof in the strongest scheme that both know."""
+        """Return our proof in the strongest scheme that both sides support."""
         common = set(schemes) & set(self.schemes)
         if AuthScheme.CERTIFICATE in common and self.node_key is not None:
             shown = Evidence(AuthScheme.CERTIFICATE, self._credential)
@@ -164,7 +165,7 @@ class PeerKeyRing:
         return Evidence(shown.scheme, shown.credential, signature)
 
     def verify(self, evidence: Evidence, transcript: bytes, peer: NodeInfo) -> bytes | Refusal:
-        """The fingerprint that holds the peer's node id, or what is wrong with its proof."""
+        """Return the fingerprint that holds the peer's node id, or why its proof is invalid."""
         node = peer.node.node_id
         if not transcript:
             allowed = AuthScheme.NONE in self.schemes or node in self._unproved
@@ -188,13 +189,13 @@ class PeerKeyRing:
         return self._declared(peer)
 
     def _secret(self, scheme: int) -> NetworkKey:
-        """The key of a scheme that is ours; a Stub has no other than that for Stubs."""
+        """Return our key of a scheme; a Stub has only the key for Stubs."""
         if self.network_key is None:
             raise PeerKeyError("there is no key of the network")
         return self.network_key.stub_key() if scheme == _STUB else self.network_key
 
     def _own_key(self, signature: bytes, transcript: bytes, peer: NodeInfo) -> bytes | Refusal:
-        """The key of the node's words, if whoever is there holds it and does not repeat them."""
+        """Return the key of the node information, if the peer itself holds it."""
         declared = self._declared(peer)
         if isinstance(declared, Refusal) or not declared:
             return declared
@@ -204,7 +205,7 @@ class PeerKeyRing:
         return declared
 
     def _declared(self, peer: NodeInfo) -> bytes | Refusal:
-        """Which key the node says is its own, if it has signed that."""
+        """Return the key that the node declares as its own with a signature."""
         if peer.signature.scheme == AuthScheme.NONE:
             return b""
         return self.verify_node(peer) or peer.signature.fingerprint
@@ -226,7 +227,7 @@ class PeerKeyRing:
     def _distrust(
         self, chain: Sequence[x509.Certificate], node: NodeId, fingerprint: bytes
     ) -> Refusal | None:
-        """Why this key may not hold this node id."""
+        """Return why this key may not hold this node id."""
         pinned = self._pins.get(node)
         if pinned is not None:
             return None if fingerprint in pinned else _no(f"node {node} is pinned to another key")
@@ -236,7 +237,7 @@ class PeerKeyRing:
         return self._unchained(chain)
 
     def _unchained(self, chain: Sequence[x509.Certificate]) -> Refusal | None:
-        """Why the chain does not lead to an authority."""
+        """Return why the chain does not lead to an authority."""
         now, valid = self._clock(), True
         for index, certificate in enumerate(chain[:MAX_CHAIN]):
             valid &= certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc
@@ -250,7 +251,7 @@ class PeerKeyRing:
     # Nodes
 
     def sign_node(self, node: NodeSelf) -> NodeInfo:
-        """What we say of ourselves, with our certificate and our signature if we have a key."""
+        """Return information on this node, with certificate and signature if there is a key."""
         key = self.node_key
         if key is None:
             return NodeInfo(node)
@@ -262,7 +263,7 @@ class PeerKeyRing:
         return NodeInfo(node, NodeSignature(AuthScheme.CERTIFICATE, key.fingerprint, signature))
 
     def verify_node(self, info: NodeInfo) -> Refusal | None:
-        """Why what a node says of itself is not proved to be its own; None: it is."""
+        """Return why a node's information is not proved to be its own; None if it is."""
         node, shown = info.node, info.signature
         if shown.scheme != AuthScheme.CERTIFICATE:
             return _no("it is not signed")
@@ -299,9 +300,9 @@ def open_key_ring(
     pins: Mapping[NodeId, frozenset[bytes]] | None = None,
     unproved: frozenset[NodeId] = frozenset(),
 ) -> PeerKeyRing:
-    """The key ring of a relay, as configured; keys that nobody gave are made in ``state_dir``.
+    """Return the key ring of a relay, as configured; missing keys are made in ``state_dir``.
 
-    Raises ``PeerKeyError``, which says what to do.
+    Raises ``PeerKeyError``, which names the remedy.
     """
     if key_file is not None:
         network_key = read_network_key(key_file)
@@ -344,7 +345,7 @@ def _mac(key: NetworkKey, transcript: bytes) -> bytes:
 
 
 def _pack(chain: Sequence[x509.Certificate]) -> bytes:
-    """Certificates as a credential: each behind its u24 length, the leaf first."""
+    """Encode certificates as a credential: each after its u24 length, the leaf first."""
     packed = b""
     for certificate in chain[:MAX_CHAIN]:
         der = certificate.public_bytes(serialization.Encoding.DER)

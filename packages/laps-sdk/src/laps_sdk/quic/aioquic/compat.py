@@ -12,10 +12,10 @@
 
 It also corrects two faults of aioquic 1.7:
 
-- A FIN without data that meets a full packet is never sent: aioquic removes it from the sender
+- A FIN without data that meets a full packet is never sent. aioquic removes it from the sender
   before it asks the packet for room. ``_write_stream_frame`` leaves it to the next packet.
 - After a Retry or a Version Negotiation packet, the client begins again with new packet number
-  spaces, but counts the earlier packets as in flight for ever. ``_initialize`` discards them.
+  spaces. It counts the earlier packets as in flight for ever. ``_initialize`` discards them.
 
 :class:`CountingReno` is aioquic's congestion control with a loss counter and a limit on growth.
 aioquic grows the window with every acknowledgement, even if the application sends much less than
@@ -28,8 +28,8 @@ packets at once and asks for a timer for each packet. Timers of an event loop ha
 millisecond, in which the fast path sends hundreds of packets. One ``sendmsg`` with GSO takes 64
 packets. The congestion window also bounds such bursts (RFC 9002, 7.7).
 
-``_NAMES`` lists all private names. The module checks them at import, so that another release of
-aioquic fails at import with the list of missing names, and not within a connection.
+``_NAMES`` lists all private names, and the module checks them at import. So another release of
+aioquic fails at import, with the list of missing names, and not within a connection.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ class CountingReno(RenoCongestionControl):
 
     def on_packet_acked(self, *, now: float, packet: QuicSentPacket) -> None:
         """Grow the window like the parent if it is used; otherwise only count the packet."""
-        if cast("float", packet.sent_time) > self._round_began:
+        if (packet.sent_time or 0.0) > self._round_began:
             self._round_began = now
             self._peak = self.bytes_in_flight
         if self.congestion_window < 2 * self._peak:
@@ -452,7 +452,7 @@ class Tuned(QuicConnection):
             self._paused.pop(stream_id, None)
         elif stream is not None and not stream.receiver.is_finished:
             self._paused.setdefault(stream_id, stream.receiver.highest_offset)
-        # The fast path looks only at streams that it holds for busy.
+        # The fast path looks only at streams in its ready queue.
         busy: Any = getattr(self, "_ready", None)
         if on and stream is not None and busy is not None:
             busy[stream_id] = None
@@ -587,7 +587,7 @@ class Tuned(QuicConnection):
             builder=builder, network_path=path, peer_cid=self._peer_cid.cid, now=now
         )
         packet = self._spaces[tls.Epoch.ONE_RTT].sent_packets[number]
-        # Losing a probe says nothing about congestion (RFC 9000, 14.4).
+        # A lost probe is no sign of congestion (RFC 9000, 14.4).
         packet.in_flight = False
         self._loss._cc.bytes_in_flight -= packet.sent_bytes
         return datagrams

@@ -56,7 +56,7 @@ def fast_path() -> FastPath:
         from laps_sdk.quic.aioquic.fast.connection import FastQuicConnection  # noqa: PLC0415
         from laps_sdk.quic.aioquic.fast.selfcheck import fault  # noqa: PLC0415
     except (ImportError, AttributeError, TypeError) as error:
-        # Another aioquic, without something that the modules are made of.
+        # Another release of aioquic that lacks a name the modules need.
         return FastPath(None, f"this aioquic lacks something: {error}")
     why_not = fault()
     if why_not:
@@ -110,7 +110,7 @@ class AioquicConnection(LibraryConnection[Tuned]):
             quic.address_is_valid()
             self._retried = False
         if quic.ids_made != self._ids_made:
-            # Before the peer hears of them: its next packet may come under one.
+            # Before the peer gets them, because its next packet may use one.
             self._ids_made = quic.ids_made
             self._ids.update(dict.fromkeys(quic.host_ids))
             self._ids_tuple = tuple(self._ids)

@@ -149,7 +149,7 @@ class MemoryConnection(EngineConnection):
         self._complete = self._terminated = False
         self._closing: Close | None = None
         self._events: list[Event] = []
-        self._table = StreamTable(self._limits, is_client=is_client, say=self._say)
+        self._table = StreamTable(self._limits, is_client=is_client, send=self._queue_frame)
         # Sending
         self._pending: list[Frame] = [hello] if is_client else []
         self._datagrams: list[Datagram] = []
@@ -159,7 +159,7 @@ class MemoryConnection(EngineConnection):
         self._acks: list[int] = []
         self._ack_now = False
         self._seen: set[int] = set()
-        self._heard = now
+        self._last_received = now
 
     # A. From the endpoint
 
@@ -172,7 +172,7 @@ class MemoryConnection(EngineConnection):
                 if self._is_client and not self._complete and packet[0] & 0xF0 == 0xF0:
                     self._retried(packet)
                 continue
-            self._heard = now
+            self._last_received = now
             if packet.number in self._seen:
                 self._ack_now = True
                 self._acks.append(packet.number)
@@ -208,7 +208,7 @@ class MemoryConnection(EngineConnection):
         """See :meth:`EngineConnection.next_timer`."""
         if self._terminated:
             return None
-        idle = self._heard + self._limits.idle_timeout
+        idle = self._last_received + self._limits.idle_timeout
         timer = self._recovery.timer
         return idle if timer is None else min(idle, timer)
 
@@ -216,7 +216,7 @@ class MemoryConnection(EngineConnection):
         """See :meth:`EngineConnection.on_timer`."""
         if self._terminated:
             return
-        if now >= self._heard + self._limits.idle_timeout:
+        if now >= self._last_received + self._limits.idle_timeout:
             self._end(Closed(0, "idle timeout", by_peer=False, application=False))
         elif (timer := self._recovery.timer) is not None and now >= timer:
             self._again(self._recovery.probe())
@@ -404,18 +404,18 @@ class MemoryConnection(EngineConnection):
                 if self._table.allow(unidirectional, limit):
                     self._events.append(StreamsAvailable())
             case Hello():
-                self._greeted(frame)
+                self._hello_received(frame)
             case Close(code, reason, application):
                 self._end(Closed(code, reason, by_peer=True, application=application))
             case Ping():
                 pass
 
-    def _greeted(self, hello: Hello) -> None:
+    def _hello_received(self, hello: Hello) -> None:
         if self._complete:
             return
         self._peer_id = hello.source
         self._peer_limits = hello.limits
-        self._table.greeted(hello.limits)
+        self._table.set_peer_limits(hello.limits)
         if not self._is_client:
             common = [name for name in self._options.alpn if name in hello.alpn]
             if not common:
@@ -442,7 +442,7 @@ class MemoryConnection(EngineConnection):
         self._recovery.forget()
         self._pending = [self._hello]
 
-    def _say(self, frame: Frame) -> None:
+    def _queue_frame(self, frame: Frame) -> None:
         self._pending.append(frame)
 
     def _end(self, event: Closed) -> None:
@@ -494,7 +494,7 @@ class Recovery:
                 self.rtt = now - sent.time
                 self._slowest = max(self._slowest, self.rtt)
                 self._last = now
-        # Three later ones have arrived, and it had time to: it is lost (RFC 9002, 6.1).
+        # Lost: three later packets have arrived, and its time has passed (RFC 9002, 6.1).
         before, late = max(numbers) - 3, now - self._slowest
         return self._lose([n for n, s in self._flying.items() if n <= before and s.time <= late])
 

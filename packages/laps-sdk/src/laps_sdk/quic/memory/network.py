@@ -44,7 +44,7 @@ class MemoryNetwork:
         self.delivered = 0
         self._random = Random(seed)  # noqa: S311 - repeatable, not secret
         self._ports: dict[Address, MemoryPort] = {}
-        self._alias: dict[Address, Address] = {}  # how the others see a port that moved
+        self._alias: dict[Address, Address] = {}  # the address of a moved port as others see it
         self._next = 1024
 
     def bind(self, host: str, port: int) -> MemoryPort:

@@ -29,7 +29,7 @@ class StreamTable:
         "_over",
         "_peer_allowed",
         "_received_total",
-        "_say",
+        "_send",
         "_sent_total",
         "_stream_credit",
         "credit",
@@ -38,12 +38,12 @@ class StreamTable:
     )
 
     def __init__(
-        self, limits: ConnectionLimits, *, is_client: bool, say: Callable[[Frame], None]
+        self, limits: ConnectionLimits, *, is_client: bool, send: Callable[[Frame], None]
     ) -> None:
-        """``limits`` are our own; ``say`` sends a frame to the peer."""
+        """``limits`` are our own; ``send`` sends a frame to the peer."""
         self._limits = limits
         self._is_client = is_client
-        self._say = say
+        self._send = send
         # Sending
         self.outgoing: dict[int, SendingHalf] = {}
         self.credit = 0
@@ -60,7 +60,7 @@ class StreamTable:
 
     # What the peer allows
 
-    def greeted(self, limits: ConnectionLimits) -> None:
+    def set_peer_limits(self, limits: ConnectionLimits) -> None:
         """Set the peer's limits."""
         self.credit = limits.max_data
         self._stream_credit = limits.max_stream_data
@@ -131,7 +131,7 @@ class StreamTable:
         self._received_total += size
         if self._credit_given - self._received_total <= self._limits.max_data // 2:
             self._credit_given = self._received_total + self._limits.max_data
-            self._say(MaxData(None, self._credit_given))
+            self._send(MaxData(None, self._credit_given))
         self.grant(stream_id, half)
         if fin:
             self.half_over(stream_id)
@@ -140,7 +140,7 @@ class StreamTable:
         """Extend the peer's limit on a stream, if half of it is used up."""
         limit = half.grant()
         if limit is not None:
-            self._say(MaxData(stream_id, limit))
+            self._send(MaxData(stream_id, limit))
 
     def half_over(self, stream_id: int) -> None:
         """Record the end of a half; with both ended, forget the stream and allow another."""
@@ -157,7 +157,7 @@ class StreamTable:
         if stream_id & 1 == self._is_client:
             unidirectional = bool(stream_id & 2)
             self._peer_allowed[unidirectional] += 1
-            self._say(MaxStreams(unidirectional, self._peer_allowed[unidirectional]))
+            self._send(MaxStreams(unidirectional, self._peer_allowed[unidirectional]))
 
 
 class SendingHalf:

@@ -9,7 +9,7 @@
 - It polls packets one by one, because ``datagrams_to_send`` may raise and lose built packets.
 - It sends waiting frames before it reads events, once data was repeated. Reading events removes
   finished streams. If a waiting frame repeats data of a removed stream, the core discards the whole
-  packet ("reserved stream is missing"), and the other streams in it hang. While the window or the
+  packet ("reserved stream is missing"). Then the other streams in it hang. While the window or the
   pacer holds frames back, events wait, for at most ``_HOLD`` seconds. If the fault occurs
   nevertheless, the connection is closed and the reason logged.
 - It keeps the server name of the client (SNI) and checks pinned certificates.
@@ -41,7 +41,7 @@ try:
     from qh3.quic.packet import QuicProtocolVersion
 except ImportError as error:
     raise TransportError(
-        "the qh3 transport is not installed: pip install 'laps-sdk[turbo]', or use aioquic"
+        'qh3 is not installed: pip install -e "packages/laps-sdk[turbo]", or use aioquic'
     ) from error
 
 __all__ = [

@@ -93,7 +93,7 @@ class H3Client(H3Peer):
     def handle_events(self, events: Sequence[Event]) -> None:
         """See :class:`Handler`."""
         super().handle_events(events)
-        if self._refusal is not None:  # its text comes in the same turn, or is not waited for
+        if self._refusal is not None:  # its text is used only if it arrives in the same turn
             self._refused(self._refusal)
 
     # The request
@@ -114,7 +114,7 @@ class H3Client(H3Peer):
         try:
             stream = self.connection.open_bidirectional()
         except StreamLimitError:
-            return  # StreamsAvailable will come
+            return  # StreamsAvailable follows
         fields: list[Field] = [
             (b":method", b"CONNECT"),
             (b":scheme", b"https"),
@@ -199,7 +199,7 @@ class H3Client(H3Peer):
                 f"(protocols offered: {offered})"
             )
         )
-        self.established.exception()  # whoever dialled may have stopped waiting: no warning then
+        self.established.exception()  # marks it as read, should the dialler have stopped waiting
         self._done = True
         self.connection.close(H3Code.NO_ERROR, "no session")
 

@@ -128,7 +128,7 @@ class WebTransportConnection(Connection):
         self._uni_header = encode_quic(StreamType.WT_STREAM) + wire_id
         self._bidi_header = encode_quic(FrameType.WT_STREAM) + wire_id
         self._datagram_header = encode_quic(session_id >> 2)
-        # StreamDropped and reply_stream speak of the stream below: these are ours above them.
+        # By stream of the QUIC connection, for StreamDropped and reply_stream.
         self._streams: dict[object, WtStream] = {}
         self._over: set[object] = set()
         self._swept = 0.0

@@ -139,10 +139,10 @@ class EarlyArrivals:
         """
         events: list[Event] = []
         going_on: set[int] = set()
-        strangers: list[int] = []
+        others: list[int] = []
         for stream_id, held in self._streams.items():
             if held.session_id != session_id:
-                strangers.append(stream_id)
+                others.append(stream_id)
                 continue
             events += held.events
             last = held.events[-1] if held.events else None
@@ -152,7 +152,7 @@ class EarlyArrivals:
         self._streams.clear()
         self._datagrams.clear()
         self._bytes = 0
-        return events, going_on, strangers
+        return events, going_on, others
 
     def _forget(self, stream_id: int) -> None:
         held = self._streams.pop(stream_id)
@@ -193,7 +193,7 @@ class H3Peer(ABC):
         self._listener = listener
         self._critical_in = CriticalStreams(self.coder, from_client=not connection.is_client)
         self._critical_out: list[OutStream] = []
-        self._unknown: dict[int, bytes] = {}  # the first bytes of streams that say too little yet
+        self._unknown: dict[int, bytes] = {}  # first bytes of streams of a kind not known yet
         self._early = EarlyArrivals(early or EarlyLimits())
         self._session: WebTransportConnection | None = None
         self._handler: Handler | None = None
@@ -272,7 +272,7 @@ class H3Peer(ABC):
         if not out:
             return
         self._out = []
-        if self._own_close is not None:  # after its close a session hears only of the end
+        if self._own_close is not None:  # after its own close, a session gets only Closed
             out = [event for event in out if isinstance(event, Closed)]
         if self._handler is not None and out:
             self._handler.handle_events(out)
@@ -453,10 +453,10 @@ class H3Peer(ABC):
         self._prefix = encode_quic(session.session_id >> 2)
         self._handler = self._listener(session)
         self._out.append(Connected(session.alpn))
-        events, going_on, strangers = self._early.take(session.session_id)
+        events, going_on, others = self._early.take(session.session_id)
         self._out += events
         self._flowing |= going_on
-        for stream_id in strangers:
+        for stream_id in others:
             self._refuse_stream(stream_id, H3Code.WT_BUFFERED_STREAM_REJECTED)
         return session
 
@@ -493,7 +493,7 @@ class H3Peer(ABC):
         self._prefix = ()
         self._out.append(self._own_close or closed)
         if self._connect_stream is not None:
-            self._connect_stream.write(b"", fin=True)  # does nothing behind our own close
+            self._connect_stream.write(b"", fin=True)  # does nothing after our own close
         if self.connection.is_client:
             self.connection.close(H3Code.NO_ERROR, "the session is over")
         else:
@@ -515,7 +515,7 @@ class H3Peer(ABC):
     def _linger_on(self) -> None:
         """Start the timer after which this side closes the QUIC connection."""
         if self._linger is None:
-            with contextlib.suppress(RuntimeError):  # no loop: somebody drives us by hand
+            with contextlib.suppress(RuntimeError):  # a test without a loop
                 loop = asyncio.get_running_loop()
                 self._linger = loop.call_later(LINGER, self.connection.close, H3Code.NO_ERROR)
 
@@ -530,7 +530,7 @@ class H3Peer(ABC):
             self._linger.cancel()
         if self._session is not None and not self._ended:
             self._ended = self._session.closing = True
-            # HTTP/3's codes are none of the session's. Others come from an endpoint of ours that
+            # Codes of HTTP/3 are not the session's. Other codes come from our own endpoint when it
             # closes all of its connections.
             session_code = event.application and event.code not in _H3_CODES
             self._out.append(self._own_close or event._replace(application=session_code))

@@ -100,9 +100,9 @@ class RecordReader:
 
     def __init__(self, limits: Mapping[int, int], error: H3Code = H3Code.FRAME_ERROR) -> None:
         self._limits = limits
-        self._error = error  # what a record over its limit, or cut short, is called
+        self._error = error  # the code for a record that is too long or cut short
         self._held = bytearray()  # of a header or of a kept value
-        self._type: int | None = None  # of the record that we stand in
+        self._type: int | None = None  # of the incomplete record
         self._left = 0  # bytes of its value to come; of a kept one: all of them
 
     def feed(self, data: bytes) -> list[Record]:

@@ -18,7 +18,9 @@
     +--------------------------------------------------------------+
 
 Everything that other packages need is exported here: :class:`Session` with its
-:class:`SessionConfig`, the actions, the events, :class:`Kind` and :class:`State`.
+:class:`SessionConfig`, the actions, the events, :class:`Kind` and :class:`State`. A session whose
+two ends are in one process needs no bytes: it is built from :class:`Request`, :class:`Requests`,
+:class:`Signal` and :func:`refusal`.
 
 The package implements moq-transport-16, sections 3, 5 and 9, and moq-transport-18, sections 3, 5
 and 10. ``docs/explanation/moqt-session.md`` explains it; ``docs/spec/moqt.md`` lists our choices.
@@ -48,6 +50,7 @@ from laps_wire.moqt.session.events import (
     RequestAccepted,
     RequestCancelled,
     RequestGoaway,
+    RequestMessage,
     RequestReceived,
     RequestRefused,
     RequestRejected,
@@ -60,9 +63,11 @@ from laps_wire.moqt.session.events import (
     UpdateRejected,
 )
 from laps_wire.moqt.session.ids import RequestsBlockedError
+from laps_wire.moqt.session.refusals import is_reserved, namespace_of, refusal
 from laps_wire.moqt.session.session import Session
-from laps_wire.moqt.session.state import Kind, State
-from laps_wire.moqt.session.tokens import AuthToken
+from laps_wire.moqt.session.state import Kind, Signal, State
+from laps_wire.moqt.session.tables import Request, Requests
+from laps_wire.moqt.session.tokens import AuthToken, TokenCache
 
 __all__ = [
     "Action",
@@ -78,12 +83,15 @@ __all__ = [
     "OpenStream",
     "PeerBlocked",
     "PublishEnded",
+    "Request",
     "RequestAccepted",
     "RequestCancelled",
     "RequestGoaway",
+    "RequestMessage",
     "RequestReceived",
     "RequestRefused",
     "RequestRejected",
+    "Requests",
     "RequestsAllowed",
     "RequestsBlockedError",
     "ResetStream",
@@ -93,13 +101,18 @@ __all__ = [
     "SessionConfig",
     "SessionLimits",
     "SetupReceived",
+    "Signal",
     "State",
     "StopSending",
     "StreamRef",
     "Terminated",
+    "TokenCache",
     "TrackBlocked",
     "Transport",
     "UpdateAccepted",
     "UpdateReceived",
     "UpdateRejected",
+    "is_reserved",
+    "namespace_of",
+    "refusal",
 ]

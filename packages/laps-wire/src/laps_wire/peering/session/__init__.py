@@ -61,6 +61,7 @@ from laps_wire.peering.session.events import (
     SyncRequested,
     Transmit,
 )
+from laps_wire.peering.session.forwarding import ForwardingState
 from laps_wire.peering.session.laps2 import LAPS2, Laps2Dialect
 from laps_wire.peering.session.rights import Rights
 from laps_wire.peering.session.session import PeeringSession
@@ -94,6 +95,7 @@ __all__ = [
     "Established",
     "Event",
     "FetchSaid",
+    "ForwardingState",
     "Grant",
     "Kind",
     "Laps2Dialect",

@@ -22,28 +22,28 @@ What is replaced, and why each part is safe:
 
 - Streams. The parent creates them, and ``adopt`` then replaces the class of their halves
   (:mod:`laps_sdk.quic.aioquic.fast.streams`). ``_streams_queue``, the parent's list of all
-  streams, stays empty while the fast path sends: removing finished streams from it costs time in
+  streams, stays empty while the fast path sends. Removing a finished stream costs time in
   proportion to the open ones. ``_parent_send`` rebuilds the list from ``_streams`` and the ready
-  queue, so the parent always sees every stream, the ready ones first.
+  queue. So the parent always has every stream, the ready ones first.
 - Sending, for a connection whose handshake is confirmed and that has nothing unusual to send
   (``_needs_parent``). Packets have aioquic's layout: ACK if due, limits, datagrams, stream frames.
-  For one busy stream they equal the parent's byte by byte, which the self-check uses. Ranges,
-  offsets, flow-control counters, ``ack_at``, packet numbers, records of loss recovery, pacer and
-  idle timer change as the parent changes them, and the delivery handlers are the parent's methods
-  with the same arguments. Limits, RESET_STREAM, STOP_SENDING and ACKs of several ranges are written
-  by aioquic into a :class:`~laps_sdk.quic.aioquic.fast.frames.FrameCollector`. Three differences
-  concern the time of sending, not the content:
+  For one busy stream they equal the parent's byte by byte, which the self-check uses. All state
+  changes as the parent changes it: ranges, offsets, flow-control counters, ``ack_at``, packet
+  numbers, records of loss recovery, pacer and idle timer. Delivery handlers are methods of the
+  parent with the same arguments. aioquic writes limits, RESET_STREAM, STOP_SENDING and ACKs of
+  several ranges into a :class:`~laps_sdk.quic.aioquic.fast.frames.FrameCollector`. Three
+  differences concern the time of sending, not the content:
 
   - A packet that the congestion window would cut below 600 bytes waits for the next ACK.
   - The pacer lets 64 packets go at once; an ACK that meets an empty pacer is sent alone.
   - A datagram too long for any packet is dropped; with the parent it would block all after it.
 - Receiving, for 1-RTT packets on the active, validated path under the keys in use. The parent gets
   datagrams with a long header, another address or connection id (migration), another key phase
-  (key update) or reserved bits, and all datagrams of a closing connection. What is recorded of a
-  packet is what the parent records, in the parent's fields. A packet that fails authentication
-  changes nothing in either class.
-- Received frames. Nothing of a frame that is malformed or breaks a limit has been applied when the
-  parent gets it, so the parent raises its own errors.
+  (key update) or reserved bits. It also gets all datagrams of a closing connection. The fast path
+  records of a packet what the parent records, in the parent's fields. A packet that fails
+  authentication changes nothing in either class.
+- Received frames. A frame that is malformed or breaks a limit goes to the parent before any of it
+  is applied. So the parent raises its own errors.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ from laps_sdk.quic.aioquic.fast.protection import (
     Sealer,
     short_header,
 )
-from laps_sdk.quic.aioquic.fast.streams import FastSender, FastStream, Ready, adopt, ranges_of
+from laps_sdk.quic.aioquic.fast.streams import FastStream, Ready, adopt, ranges_of
 
 if TYPE_CHECKING:
     from aioquic._buffer import Buffer
@@ -437,8 +437,8 @@ class FastQuicConnection(QuicConnection):
         if sent_in_flight:
             pacer.spend(sent_in_flight)
         if (ready or datagrams or limits_due) and window - overhead >= min(_SMALLEST_CUT, capacity):
-            # Held back by pacing: when to go on. By the size of a burst: at once. If it was the
-            # window, an ACK or a timer of loss recovery comes first.
+            # Send again when the pacer allows it, or at once after a full burst. If the window was
+            # full, an ACK or a timer of loss recovery comes first.
             self._pacing_at = pacer.pause_end(now)
             if self._pacing_at is None and len(payloads) >= BURST:
                 self._pacing_at = now
@@ -582,14 +582,15 @@ class FastQuicConnection(QuicConnection):
         Returns whether streams were discarded, which may allow the peer new ones.
         """
         ready = self._ready
-        streams = self._streams
+        # ``adopt`` has given all streams the halves of a FastStream.
+        streams = cast("dict[int, FastStream]", self._streams)
         discarded = False
         while ready:
             stream_id, _ = ready.popitem(last=False)
             stream = streams.get(stream_id)
             if stream is None:
                 continue
-            sender = cast("FastSender", stream.sender)
+            sender = stream.sender
             receiver = stream.receiver
             if receiver.is_finished and sender.is_finished:
                 self._discard(stream_id)
@@ -879,7 +880,7 @@ class FastQuicConnection(QuicConnection):
                     after = end - len(payload[position:].lstrip(b"\x00"))
                 else:
                     after = position + 1 if kind == 0x01 else _NOT_OURS
-            except IndexError:  # cut short: the parent says so to the peer
+            except IndexError:  # cut short: the parent reports it to the peer
                 after = _NOT_OURS
             if after == _NOT_OURS:
                 return self._parent_payload(payload[position:], cid, now) or eliciting

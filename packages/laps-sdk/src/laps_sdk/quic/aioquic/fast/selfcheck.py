@@ -276,7 +276,7 @@ def prepared(
     )
     arguments: dict[str, Any] = {"configuration": configuration}
     if not is_client:
-        # No handshake will look at them, but the constructor wants to see them.
+        # No handshake uses them, but the constructor requires them.
         configuration.certificate = object()
         configuration.private_key = object()
         arguments["original_destination_connection_id"] = bytes(8)

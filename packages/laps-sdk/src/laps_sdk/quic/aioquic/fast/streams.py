@@ -1,11 +1,11 @@
 """Halves of streams that mark their stream as ready when there is something to send.
 
 The classes derive from ``QuicStreamSender`` and ``QuicStreamReceiver``. For every packet, aioquic
-asks every open stream for data, a reset, a new limit or its end, so that a packet costs more the
+asks every open stream for data, a reset, a new limit or its end. So a packet costs more the
 more streams are open. Here, each change that may give a stream something to send puts its id into
 the connection's queue of ready streams. Sending looks at that queue only.
 
-An id in the queue is a hint: the stream may have nothing to send, because its data left in a packet
+An id in the queue is a hint: the stream has nothing to send if its data left in a packet
 of the parent class. Such a hint costs little. No hint is missing, because aioquic makes all changes
 through these methods.
 
@@ -47,6 +47,7 @@ _ACKED = QuicDeliveryState.ACKED
 class FastSender(QuicStreamSender):
     """The sending half of a stream."""
 
+    _stream_id: int
     ready: Ready
     pending: list[range]
     """The ranges in ``_pending``."""
@@ -73,12 +74,12 @@ class FastSender(QuicStreamSender):
             if end_stream:
                 self._buffer_fin = stop
                 self._pending_eof = True
-        self.ready[cast("int", self._stream_id)] = None
+        self.ready[self._stream_id] = None
 
     def reset(self, error_code: int) -> None:
         """Reset the stream and mark it as ready for RESET_STREAM."""
         super().reset(error_code)
-        self.ready[cast("int", self._stream_id)] = None
+        self.ready[self._stream_id] = None
 
     def on_data_delivery(
         self, delivery: QuicDeliveryState, start: int, stop: int, fin: bool
@@ -97,49 +98,54 @@ class FastSender(QuicStreamSender):
             del self._buffer[: stop - start]
             if fin:
                 self._acked_fin = self.is_finished = True
-                self.ready[cast("int", self._stream_id)] = None
+                self.ready[self._stream_id] = None
             return
         super().on_data_delivery(delivery, start, stop, fin)
         if delivery is not _ACKED or self.is_finished:
-            self.ready[cast("int", self._stream_id)] = None
+            self.ready[self._stream_id] = None
 
     def on_reset_delivery(self, delivery: QuicDeliveryState) -> None:
         """Record that RESET_STREAM was acknowledged, or lost and must be sent again."""
         super().on_reset_delivery(delivery)
-        self.ready[cast("int", self._stream_id)] = None
+        self.ready[self._stream_id] = None
 
 
 class FastReceiver(QuicStreamReceiver):
     """The receiving half of a stream."""
 
+    _stream_id: int
     ready: Ready
 
     def handle_frame(self, frame: QuicStreamFrame) -> StreamDataReceived | None:
         """Process data; the stream may be finished or need a new limit."""
         event = super().handle_frame(frame)
-        self.ready[cast("int", self._stream_id)] = None
+        self.ready[self._stream_id] = None
         return event
 
     def handle_reset(self, *, final_size: int, error_code: int = 0) -> StreamReset | None:
         """Process the peer's reset; the stream may be finished."""
         event = super().handle_reset(final_size=final_size, error_code=error_code)
-        self.ready[cast("int", self._stream_id)] = None
+        self.ready[self._stream_id] = None
         return event
 
     def stop(self, error_code: int = 0) -> None:
         """Mark the stream as ready for STOP_SENDING."""
         super().stop(error_code)
-        self.ready[cast("int", self._stream_id)] = None
+        self.ready[self._stream_id] = None
 
     def on_stop_sending_delivery(self, delivery: QuicDeliveryState) -> None:
         """Record that STOP_SENDING was acknowledged, or lost and must be sent again."""
         super().on_stop_sending_delivery(delivery)
         if delivery is not _ACKED:
-            self.ready[cast("int", self._stream_id)] = None
+            self.ready[self._stream_id] = None
 
 
 class FastStream(QuicStream):
     """A stream whose halves are of our classes from the start."""
+
+    receiver: FastReceiver
+    sender: FastSender
+    stream_id: int
 
     def __init__(
         self, stream_id: int, local: int, remote: int, halves: tuple[bool, bool], ready: Ready
