@@ -16,7 +16,7 @@ DAYS = ["2026-06-16", "2026-06-17", "2026-06-18", "2026-06-19"]
 
 @pytest.fixture
 def gold() -> Gold:
-    """A whole day, one with a gap, one with a silent relay; the last was never checked."""
+    """A whole day, one with a gap, one with a silent relay; the last was not checked."""
     rows: list[dict[str, Any]] = []
     for day, seen, silent in ((DAYS[0], 100, False), (DAYS[1], 93, False), (DAYS[2], 101, True)):
         at = pd.Timestamp(f"{day} 10:00", tz="UTC")

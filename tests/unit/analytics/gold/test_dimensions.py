@@ -56,13 +56,16 @@ def test_a_list_of_another_system(tmp_path: Path) -> None:
     ("text", "reason"),
     [
         ("[", "is not TOML"),
-        ("[price.x]\ny = 1", r"\[price\] is not one of class, link, relay, track"),
+        ("[price.x]\ny = 1", r"\[price\] is unknown; known: class, link, relay, track"),
         ("track = 5", r"\[track.NAME\] must be a table"),
-        ("[track.a]\ncolour = 1", r"\[track.a\]: colour is not one of class, tenant"),
-        ('[track.a]\nclass = "best"', "class 'best', which is not one of bronze, gold, silver"),
-        ("[class.gold]\nlatency_ms = -1", r"\[class.gold\] latency_ms: -1 is not a number from 0"),
+        ("[track.a]\ncolour = 1", r"\[track.a\]: colour is unknown; known: class, tenant"),
+        ('[track.a]\nclass = "best"', "unknown class 'best': use one of bronze, gold, silver"),
+        (
+            "[class.gold]\nlatency_ms = -1",
+            r"\[class.gold\] latency_ms: -1 is not a number of at least 0",
+        ),
         ('[class.gold]\nlatency_ms = "x"', "latency_ms: 'x' is not a number"),
-        ("[class.gold]\nbest = 1", "best is not one of allowed"),
+        ("[class.gold]\nbest = 1", "best is unknown; known: allowed"),
         ('[relay."a:1"]\n', r"\[relay.a:1\] capacity_bps: None is not a number"),
         ("[link.a]\ncapacity_bps = 1", "a link is written as `from>to`, not 'a'"),
     ],
@@ -96,5 +99,5 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     [("", "a.toml"), ("# later\n", "a.toml"), ("kind,name,class\n", "a.csv")],
 )
 def test_a_file_that_says_nothing_is_the_wrong_one(tmp_path: Path, text: str, name: str) -> None:
-    with pytest.raises(InputError, match=f"{name} says nothing of any class, track, relay or link"):
+    with pytest.raises(InputError, match=f"{name} has no class, track, relay or link"):
         read(tmp_path, text, name)

@@ -165,7 +165,7 @@ def test_a_killed_intake_is_finished_or_forgotten(journal: Journal, place: Path)
 def test_only_one_ingests(journal: Journal, place: Path, tmp_path: Path) -> None:
     with (
         journal.locked(),
-        pytest.raises(ConflictError, match="another ingest is at work"),
+        pytest.raises(ConflictError, match="another ingest holds the lock"),
         Journal(Lake.open(tmp_path / "lake")).locked(),
     ):
         pass

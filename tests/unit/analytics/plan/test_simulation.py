@@ -73,7 +73,7 @@ def test_a_plan_without_entries_is_not_played(made: PlanResult, tmp_path: Path) 
     make_key(tmp_path / "key.pem")
     signed = sign(replace(made.plan, entries=()), read_key(tmp_path / "key.pem"))
     found = simulate_plan(tmp_path / "any", signed, b"", made.draft.network, made.draft.groups)
-    assert found.summary == ("not simulated: no entry of the plan is about anything that is wanted")
+    assert found.summary == ("not simulated: no entry of the plan has demand")
     found.require()
 
 

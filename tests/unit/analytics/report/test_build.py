@@ -232,9 +232,9 @@ def test_the_time_can_be_named(tmp_path: Path) -> None:
     lake_of(tmp_path / "lake", few)
     words = ["report", "--lake", str(tmp_path / "lake"), "--out", str(tmp_path / "r.html")]
     for more, fault in (
-        (["--since", "18.6."], "is no day"),
-        (["--since", "2026-06-19", "--until", "2026-06-18"], "is after"),
-        (["--until", "2026-06-17"], "no rows of gold up to 2026-06-17"),
+        (["--since", "18.6."], "is not a day"),
+        (["--since", "2026-06-19", "--until", "2026-06-18"], "is later than"),
+        (["--until", "2026-06-17"], "no gold tables up to 2026-06-17"),
         (["--since", "2026-06-19"], "its last day is 2026-06-18"),
     ):
         ended = CliRunner().invoke(app, [*words, *more])

@@ -188,7 +188,7 @@ def test_a_chapter_reads_its_days_and_columns_alone(
 def test_a_file_of_the_log_that_is_broken_is_named(tmp_path: Path) -> None:
     lake = lake_of(tmp_path / "lake", {"quality_1h": sample()["quality_1h"]})
     next((tmp_path / "lake").rglob("*.parquet")).write_bytes(b"not parquet")
-    with pytest.raises(LakeError, match="Build the table again"):
+    with pytest.raises(LakeError, match="build the table again"):
         make_report(read_gold(lake))
 
 

@@ -27,7 +27,7 @@ def test_sketches_are_merged_by_weight() -> None:
 def test_what_is_no_sketch_is_refused() -> None:
     with pytest.raises(LakeError, match="not a KLL"):
         weighted(b"\x02\x01\x07\x00\x00\x00\x00\x00")
-    with pytest.raises(LakeError, match="cut off"):
+    with pytest.raises(LakeError, match="truncated"):
         weighted(kll([1, 2, 3])[:10])
 
 

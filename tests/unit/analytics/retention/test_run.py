@@ -172,10 +172,10 @@ def test_notes_of_before_say_that_a_day_was_built(lake: Lake) -> None:
 def test_what_an_ingest_still_needs_is_not_taken_from_it(lake: Lake) -> None:
     journal = Journal(lake)
     with journal.locked():
-        with pytest.raises(ConflictError, match="another ingest is at work"):
+        with pytest.raises(ConflictError, match="another ingest holds the lock"):
             retain(lake, FEW, now_us=NOON_US)
         journal.note(batch={"number": 1})
-    with pytest.raises(ConflictError, match="was begun and is not done"):
+    with pytest.raises(ConflictError, match="is unfinished"):
         retain(lake, FEW, now_us=NOON_US)
     with journal.locked():
         journal.note(batch=None, dirty=[[DAYS[3], "07"]])
@@ -250,4 +250,4 @@ def test_the_command_says_what_it_keeps(tmp_path: Path) -> None:
     put(lake, "silver/hop_stat", ["2021-03-02"], ("hour=05",))
     words = ["retain", "--lake", str(lake.root)]
     told = CliRunner().invoke(app, words, catch_exceptions=False)
-    assert "kept: silver from 2021-03-02 on, gold is not built from it (traffic_1m, " in told.stdout
+    assert "kept: silver from 2021-03-02 on, it is not built into gold (traffic_1m, " in told.stdout

@@ -68,10 +68,10 @@ def test_a_java_home_that_is_not_used_is_said(tmp_path: Path) -> None:
     other = fake(tmp_path / "other", *FULL)
     path = str(other / "bin")
     nowhere, old = tmp_path / "nowhere", fake(tmp_path / "old", version="11.0.2")
-    for home, fault in ((nowhere, "no Java"), (old, "Java 11")):
+    for home, fault in ((nowhere, "not a Java runtime"), (old, "Java 11")):
         told: list[str] = []
         assert find_java({"JAVA_HOME": str(home), "PATH": path}, warn=told.append) == other
-        assert told == [f"Java 17 of {other} is used (JAVA_HOME {home}: {fault})"]
+        assert told == [f"using Java 17 of {other} instead (JAVA_HOME {home}: {fault})"]
         with pytest.raises(JavaMissingError, match=rf"\(JAVA_HOME {home}: {fault}\)"):
             find_java({"JAVA_HOME": str(home)})
     told = []

@@ -49,8 +49,8 @@ def test_a_memory_that_a_jvm_takes(memory: str) -> None:
 
 @pytest.mark.parametrize(
     ("memory", "fault"),
-    [("4gb", "no size"), ("lots", "no size"), ("4096", "no size"), ("", "no size"),
-     ("-1g", "no size"), ("100m", "too little")],
+    [("4gb", "not a size"), ("lots", "not a size"), ("4096", "not a size"), ("", "not a size"),
+     ("-1g", "not a size"), ("100m", "too little")],
 )  # fmt: skip
 def test_a_memory_that_it_does_not(memory: str, fault: str) -> None:
     with pytest.raises(UsageError, match=f"--memory {memory} is {fault}"):
@@ -74,7 +74,7 @@ def test_what_is_no_master(master: str) -> None:
         SessionSettings(master=master),
         SessionSettings(options={"spark.master": master}),
     ):
-        with pytest.raises(UsageError, match="is no master of Spark"):
+        with pytest.raises(UsageError, match="is not a Spark master"):
             check_settings(settings)
 
 
@@ -84,19 +84,19 @@ def test_a_cluster_has_to_answer() -> None:
         check_settings(SessionSettings(master=f"spark://127.0.0.1:{port}"))
         # Of several masters one is enough: the others stand by.
         check_settings(SessionSettings(master=f"spark://127.0.0.1:1,127.0.0.1:{port}"))
-    with pytest.raises(StartError, match=rf"not reached \(127.0.0.1:{port}: Connection refused\)"):
+    with pytest.raises(StartError, match=rf"reached \(127.0.0.1:{port}: Connection refused\)"):
         check_settings(SessionSettings(master=f"spark://127.0.0.1:{port}"))
 
 
 def test_so_has_a_connect_server(monkeypatch: pytest.MonkeyPatch) -> None:
     for remote in ("localhost:1", "sc://", "sc://a:b", "spark://a:1"):
-        with pytest.raises(UsageError, match="is no server of Spark Connect"):
+        with pytest.raises(UsageError, match="is not a Spark Connect server"):
             check_settings(SessionSettings(remote=remote))
     monkeypatch.setattr("laps_analytics.spark.launch.find_spec", lambda _: None)
     with pytest.raises(StartError, match=r"pip install 'laps-analytics\[connect\]'"):
         check_settings(SessionSettings(remote="sc://127.0.0.1:1"))
     monkeypatch.setattr("laps_analytics.spark.launch.find_spec", lambda _: object())
-    with pytest.raises(StartError, match=r"--remote sc://127\.0\.0\.1:1 is not reached"):
+    with pytest.raises(StartError, match=r"--remote sc://127\.0\.0\.1:1 cannot be reached"):
         check_settings(SessionSettings(remote="sc://127.0.0.1:1"))
 
 
@@ -202,7 +202,7 @@ def test_a_jvm_that_exits_is_one_line(tmp_path: Path) -> None:
     assert ended.returncode == 1
     assert len(ended.stderr.splitlines()) == 1, ended.stderr
     assert ended.stderr.startswith("laps-analytics: Spark did not start: ")
-    assert ended.stderr.endswith(" (look at --memory 9000000t)\n")
+    assert ended.stderr.endswith(" (check --memory 9000000t)\n")
 
 
 @pytest.mark.spark
@@ -223,7 +223,7 @@ def test_a_context_that_does_not_come_up_is_one_line(tmp_path: Path) -> None:
     assert len(ended.stdout.splitlines()) == 1
     assert "Spark did not start: " in ended.stdout
     assert "startPort should be between 1024 and 65535" in ended.stdout
-    assert ended.stdout.endswith("(look at --master local[1])\n")
+    assert ended.stdout.endswith("(check --master local[1])\n")
 
 
 MISSING = """An exception was thrown from the Python worker:
@@ -239,8 +239,8 @@ failure: java.io.IOException: Cannot run program "/opt/nowhere/python": error=2,
     ("text", "want"),
     [
         (MISSING, "the Python of Spark's workers has no laps_analytics: install laps-analytics"),
-        (NOWHERE, "Spark's workers have no /opt/nowhere/python: install laps-analytics there"),
-        ("[PYTHON_VERSION_MISMATCH] Python in worker has 3.11", "is of another version: install"),
+        (NOWHERE, "Spark's workers cannot find /opt/nowhere/python: install laps-analytics there"),
+        ("[PYTHON_VERSION_MISMATCH] Python in worker has 3.11", "has another version: install"),
     ],
 )
 def test_a_python_that_is_not_the_right_one(text: str, want: str) -> None:

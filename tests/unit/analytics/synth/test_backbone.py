@@ -89,7 +89,7 @@ def test_a_world_that_cannot_be_is_refused() -> None:
         make_backbone(1, edges=1, vias=0)
     with pytest.raises(UsageError, match="cities"):
         make_backbone(1, edges=5000, vias=0)
-    with pytest.raises(UsageError, match="cities where Edges are"):
+    with pytest.raises(UsageError, match="cities near the Edges"):
         make_backbone(1, edges=2, vias=1100)
 
 

@@ -30,7 +30,7 @@ def test_demand_comes_from_the_seed(backbone: Backbone) -> None:
 def test_two_edges_are_enough() -> None:
     small = make_backbone(3, edges=2, vias=0)
     assert all(len(track.viewers) == 1 for track in make_demand(small, tracks=5))
-    with pytest.raises(UsageError, match="without tracks"):
+    with pytest.raises(UsageError, match="at least 1"):
         make_demand(small, tracks=0)
 
 

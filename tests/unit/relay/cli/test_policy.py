@@ -186,7 +186,7 @@ def test_no_way_at_all(tmp_path: Path) -> None:
     network.write_text(NETWORK, encoding="ascii")
     ended = ask("--from", "sea", "--to", "alone", "--topology", network)
     assert ended.exit_code == 2
-    assert "no way from 100.1:0.1 to 0.7:0.7 in the topology; give --via" in ended.stderr
+    assert "no path from 100.1:0.1 to 0.7:0.7 in the topology; give --via" in ended.stderr
 
 
 def test_the_policy_of_a_relays_configuration(

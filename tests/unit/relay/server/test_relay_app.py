@@ -346,16 +346,16 @@ def test_lost_telemetry_is_said_once(tmp_path: Path) -> None:
         relay = Relay(
             loaded(tmp_path, observe={"telemetry_dir": tmp_path / "t", "telemetry_queue": 1})
         )
-        relay.app._monitor.tell_losses()
+        relay.app._monitor.log_losses()
         assert relay.app._monitor._telemetry is not None
         for _ in range(3):
             relay.app._monitor._telemetry.put(UnknownBody("x", {}))
         for _ in range(2):
-            relay.app._monitor.tell_losses()
+            relay.app._monitor.log_losses()
         (line,) = relay.logged("telemetry was lost")
         assert (line["queue_full"], line["disk"]) == (2, 0)
         without = Relay(loaded(tmp_path))
-        without.app._monitor.tell_losses()
+        without.app._monitor.log_losses()
 
     in_loop(test)
 
@@ -501,7 +501,7 @@ def test_lost_traces_are_said_once(tmp_path: Path) -> None:
         (tmp_path / "m").rmdir()
         relay.app._mlog._write(1, 0.0, [])
         for _ in range(2):
-            relay.app._monitor.tell_losses()
+            relay.app._monitor.log_losses()
         (line,) = relay.logged("traces were lost")
         assert line["disk"] == 1
         relay.app._mlog.close()

@@ -107,14 +107,14 @@ async def test_reports_wait_for_the_disk_but_not_for_ever(tmp_path: Path) -> Non
 
 
 async def test_what_players_say_stands_beside_what_the_relay_saw(tmp_path: Path) -> None:
-    desk = PlaybackReports(ReportLimits(enabled=True))
-    net, writer, recording = made(tmp_path, one_in=0, desk=desk)
+    playback = PlaybackReports(ReportLimits(enabled=True))
+    net, writer, recording = made(tmp_path, one_in=0, playback=playback)
     net.publisher()
     viewer, silent, other = net.receiver(), net.receiver(), net.session(D16)
     said = encode_reports([PlayerReport(at_ms=1, session="me", content="film", buffer_ms=5)])
     for session in (viewer, other):
-        desk.open(net.now, session)
-        desk.take(net.now, session, said)
+        playback.open(net.now, session)
+        playback.take(net.now, session, said)
     net.wait(2.0)
     await recording.record({viewer: connection_stats(), silent: connection_stats()})
     net.wait(0.5)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from laps_relay.telemetry.clients import Reports, cache_stat, player_report
+from laps_relay.telemetry.clients import ClientReports, cache_stat, player_report
 from laps_sdk.edge.reports import PlayerWindow
 from laps_sdk.forwarding.cache import CacheFigures
 from laps_sdk.forwarding.traffic import ClientTraffic
@@ -12,14 +12,18 @@ from testkit.relay_views import connection_stats
 
 
 def reports(
-    memory: Reports, *clients: ClientTraffic, sent: int = 0, queued: int = 0, window: int = 1000
+    memory: ClientReports,
+    *clients: ClientTraffic,
+    sent: int = 0,
+    queued: int = 0,
+    window: int = 1000,
 ) -> list[ClientReport]:
     stats: ConnectionStats = connection_stats()._replace(bytes_sent=sent, queued_bytes=queued)
     return list(memory.records(window, clients, {1: stats}, lambda _: "ab"))
 
 
 def test_what_an_edge_knows_of_a_client() -> None:
-    memory = Reports()
+    memory = ClientReports()
     (first,) = reports(memory, ClientTraffic(1, 0, 0.25, NAME), sent=1000)
     assert (first.session_id, first.window_ms, first.track) == ("1", 1000, "ab")
     assert (first.startup_ms, first.bitrate_kbps, first.stalled) == (250, None, False)
@@ -33,13 +37,13 @@ def test_a_client_that_says_which_playback_it_is() -> None:
     clients = [ClientTraffic(1, 0, None, None), ClientTraffic(2, 0, None, None)]
     stats = {1: connection_stats(), 2: connection_stats()}
     ids = {1: Playback("#me", "#film"), 2: Playback()}
-    one, two = Reports().records(1000, clients, stats, lambda _: "ab", ids.__getitem__)
+    one, two = ClientReports().records(1000, clients, stats, lambda _: "ab", ids.__getitem__)
     assert (one.player_session, one.content, one.measured_by) == ("#me", "#film", "relay")
     assert (two.player_session, two.content) == (None, None)
 
 
 def test_a_stop_while_more_is_waiting() -> None:
-    memory, client = Reports(), ClientTraffic(1, 0, None, NAME)
+    memory, client = ClientReports(), ClientTraffic(1, 0, None, NAME)
     reports(memory, client, sent=10, queued=5)
     (report,) = reports(memory, client, sent=10, queued=5, window=700)
     assert (report.stalled, report.stall_ms, report.bitrate_kbps) == (True, 700, 0)

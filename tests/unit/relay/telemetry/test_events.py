@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
-from laps_relay.telemetry.events import _TABLE, Observer, host_of
+from laps_relay.telemetry.events import _TABLE, EdgeObserver, host_of
 from laps_relay.telemetry.logs import configure
 from laps_relay.telemetry.metrics import Metrics
 from laps_relay.telemetry.names import Names
@@ -64,7 +64,7 @@ def observe(tmp_path: Path, *, plain: bool = False) -> tuple[list[dict[str, Any]
     out, metrics = io.StringIO(), Metrics()
     writer = TelemetryWriter(TelemetrySettings(directory=tmp_path, relay="0.1:0.2", boot=1))
     writer.start()
-    observer = Observer(configure("json", "debug", out), Names(plain=plain), metrics, writer)
+    observer = EdgeObserver(configure("json", "debug", out), Names(plain=plain), metrics, writer)
     observer.observe(10.0, EVENTS[:-1], lambda _session: (5, 6))
     observer.observe(12.5, EVENTS[-1:], lambda _session: (5, 6))
     writer.stop()
@@ -111,7 +111,7 @@ def test_plain_names_if_the_operator_wants_them(tmp_path: Path) -> None:
 
 
 def test_sessions_of_every_kind() -> None:
-    observer = Observer(configure("json", "error", io.StringIO()), Names(), Metrics())
+    observer = EdgeObserver(configure("json", "error", io.StringIO()), Names(), Metrics())
     odd = session_info(peer_address="memory:1", draft=Draft.D18, webtransport=True)
     event = core.SessionOpened(session=1, info=odd)
     observer.observe(1.0, [event], lambda _session: (0, 0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from laps_relay.peer_forwarding.forwarding import LOCAL
 from laps_relay.peer_forwarding.traffic import Arrival, Departure
-from laps_relay.telemetry.traffic import Way, Ways, delivery
+from laps_relay.telemetry.traffic import Hop, HopRecords, delivery
 from laps_sdk.forwarding.samples import Sample
 from laps_sdk.forwarding.traffic import LinkTraffic, TrackTraffic
 from laps_wire.names import FullTrackName
@@ -32,13 +32,13 @@ def traffic(
 
 
 def rows(
-    ways: Ways,
+    hops: HopRecords,
     tracks: tuple[TrackTraffic, ...] = (),
     came: tuple[Arrival, ...] = (),
     sent: tuple[Departure, ...] = (),
 ) -> dict[tuple[str | None, str | None], HopStat]:
     found = list(
-        ways.records(1000, tracks, came, sent, text=text, peer=PEERS.get, foreign=FOREIGN.get)
+        hops.records(1000, tracks, came, sent, text=text, peer=PEERS.get, foreign=FOREIGN.get)
     )
     assert {row.track for row in found} <= {TEXT}
     assert {row.window_ms for row in found} <= {1000}
@@ -48,15 +48,15 @@ def rows(
 
 
 def test_the_relay_of_the_publisher() -> None:
-    ways = rows(
-        Ways(),
+    hops = rows(
+        HopRecords(),
         (traffic(LinkTraffic(BRIDGE, 0, 0, 10, 100), bytes_in=100, bytes_out=300, dropped=2),),
         (Arrival(KEY, LOCAL, 1, 124),),
         (Departure(KEY, LOCAL, 1, 1, 124, 0), Departure(KEY, LOCAL, 2, 1, 100, 3)),
     )
-    clients, first, second = ways[None, None], ways[None, "1:1"], ways[None, "2:2"]
-    assert len(ways) == 3
-    assert [row.in_bytes for row in ways.values()] == [100, 100, 100]
+    clients, first, second = hops[None, None], hops[None, "1:1"], hops[None, "2:2"]
+    assert len(hops) == 3
+    assert [row.in_bytes for row in hops.values()] == [100, 100, 100]
     assert (clients.objects, clients.out_bytes, clients.drops) == (30, 300, {"cap": 2})
     assert (first.objects, first.out_bytes, first.drops) == (1, 124, {})
     assert (second.out_bytes, second.drops) == (100, {"cc": 3})
@@ -64,30 +64,30 @@ def test_the_relay_of_the_publisher() -> None:
 
 
 def test_a_via_says_once_what_came_in() -> None:
-    ways = rows(Ways(), (), (Arrival(KEY, 1, 2, 500),), (Departure(KEY, 1, 2, 2, 500, 0),))
-    assert ways["1:1", None].in_bytes == ways["1:1", "2:2"].in_bytes == 500
-    assert (ways["1:1", None].out_bytes, ways["1:1", None].objects) == (0, 0)
-    assert (ways["1:1", "2:2"].out_bytes, ways["1:1", "2:2"].objects) == (500, 2)
-    assert ways["1:1", "2:2"].last_group_id is None  # it does not look into what it passes on
+    hops = rows(HopRecords(), (), (Arrival(KEY, 1, 2, 500),), (Departure(KEY, 1, 2, 2, 500, 0),))
+    assert hops["1:1", None].in_bytes == hops["1:1", "2:2"].in_bytes == 500
+    assert (hops["1:1", None].out_bytes, hops["1:1", None].objects) == (0, 0)
+    assert (hops["1:1", "2:2"].out_bytes, hops["1:1", "2:2"].objects) == (500, 2)
+    assert hops["1:1", "2:2"].last_group_id is None  # it does not look into what it passes on
 
 
 def test_the_relay_of_subscribers() -> None:
     bridge = LinkTraffic(BRIDGE, 10, 100, 0, 0)
-    memory = Ways()
-    ways = rows(memory, (traffic(bridge, bytes_out=200),), (Arrival(KEY, 1, 1, 124),))
-    assert list(ways) == [("1:1", None)]
-    assert (ways["1:1", None].in_bytes, ways["1:1", None].out_bytes) == (124, 200)
+    memory = HopRecords()
+    hops = rows(memory, (traffic(bridge, bytes_out=200),), (Arrival(KEY, 1, 1, 124),))
+    assert list(hops) == [("1:1", None)]
+    assert (hops["1:1", None].in_bytes, hops["1:1", None].out_bytes) == (124, 200)
     # Who comes late gets what is cached: it came from there, too.
-    ways = rows(memory, (traffic(bytes_out=50),))
-    assert list(ways) == [("1:1", None)]
-    assert (ways["1:1", None].in_bytes, ways["1:1", None].out_bytes) == (0, 50)
+    hops = rows(memory, (traffic(bytes_out=50),))
+    assert list(hops) == [("1:1", None)]
+    assert (hops["1:1", None].in_bytes, hops["1:1", None].out_bytes) == (0, 50)
 
 
 def test_clients_have_it_from_who_brought_most() -> None:
     bridge = LinkTraffic(BRIDGE, 10, 100, 0, 0)
     two = (Arrival(KEY, 1, 1, 20), Arrival(KEY, 2, 1, 104))
-    ways = rows(Ways(), (traffic(bridge, bytes_in=30, bytes_out=200),), two)
-    assert {way: (row.in_bytes, row.out_bytes) for way, row in ways.items()} == {
+    hops = rows(HopRecords(), (traffic(bridge, bytes_in=30, bytes_out=200),), two)
+    assert {way: (row.in_bytes, row.out_bytes) for way, row in hops.items()} == {
         ("1:1", None): (20, 0),
         ("2:2", None): (104, 200),
         (None, None): (30, 0),
@@ -96,17 +96,17 @@ def test_clients_have_it_from_who_brought_most() -> None:
 
 def test_a_stub_and_its_parent_count_payload() -> None:
     stub = LinkTraffic(-1, 3, 33, 0, 0)
-    parent = rows(Ways(), (traffic(stub, bytes_out=33),))
+    parent = rows(HopRecords(), (traffic(stub, bytes_out=33),))
     assert parent["9:9", None].in_bytes == 33
     to_stub = LinkTraffic(-1, 0, 0, 4, 44)
-    parent = rows(Ways(), (traffic(to_stub, bytes_in=44),))
+    parent = rows(HopRecords(), (traffic(to_stub, bytes_in=44),))
     assert parent[None, "9:9"].out_bytes == parent[None, None].in_bytes == 44
     assert parent[None, "9:9"].objects == 4
 
 
 def test_how_long_objects_waited() -> None:
-    waits: dict[Way, list[float]] = {(TEXT, None, None): [1.0, 3.0], (TEXT, None, "1:1"): []}
-    (row,) = Ways().records(
+    waits: dict[Hop, list[float]] = {(TEXT, None, None): [1.0, 3.0], (TEXT, None, "1:1"): []}
+    (row,) = HopRecords().records(
         *(1000, [traffic(bytes_in=5)], [], []),
         text=text,
         peer=PEERS.get,
@@ -119,11 +119,11 @@ def test_how_long_objects_waited() -> None:
 
 def test_a_session_that_nobody_knows_is_left_out() -> None:
     unknown = (Departure(KEY, 1, 99, 1, 5, 0), Departure(KEY, 99, 1, 1, 5, 0))
-    assert rows(Ways(), (), (Arrival(KEY, 99, 1, 5),), unknown) == {}
+    assert rows(HopRecords(), (), (Arrival(KEY, 99, 1, 5),), unknown) == {}
 
 
 def test_a_group_that_does_not_fit_a_column() -> None:
-    (row,) = rows(Ways(), (traffic(bytes_in=5, group=1 << 63),)).values()
+    (row,) = rows(HopRecords(), (traffic(bytes_in=5, group=1 << 63),)).values()
     assert row.last_group_id is None
 
 

@@ -40,7 +40,7 @@ __all__ = ["app", "main", "show_version"]
 
 
 def show_version(
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Show the versions of laps-analytics, laps-wire, PySpark and the telemetry schema."""
     rows = {name: _of(name) for name in ("laps-analytics", "laps-wire", "pyspark")}
@@ -61,22 +61,22 @@ def _of(name: str) -> str:
 
 app = typer.Typer(
     name="laps-analytics",
-    help="From relay telemetry to answers and plans, on Spark.",
+    help="Tables, reports and plans from the telemetry of relays, on Spark.",
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
 app.command("demo")(demo)
-app.command("report")(report)
-app.command("version")(show_version)
 app.command("ingest")(ingest_files)
+app.command("build")(build_gold)
+app.command("report")(report)
 app.command("sql")(run_sql)
+app.command("bill")(show_bill)
 app.add_typer(plan_app, name="plan")
 app.command("explain")(show_explanation)
 app.command("diff")(show_diff)
 app.command("what-if")(show_what_if)
-app.command("build")(build_gold)
-app.command("bill")(show_bill)
 app.command("retain")(retain_days)
+app.command("version")(show_version)
 
 
 def main() -> None:

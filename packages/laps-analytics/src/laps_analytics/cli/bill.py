@@ -12,7 +12,15 @@ import typer
 from pyspark.sql import Row
 
 from laps_analytics.cli.build import Days
-from laps_analytics.cli.common import AsJson, LakeFolder, Master, Memory, Remote, session_maker
+from laps_analytics.cli.common import (
+    AsJson,
+    LakeFolder,
+    Master,
+    Memory,
+    Remote,
+    check_days,
+    session_maker,
+)
 from laps_analytics.errors import GateError, UsageError
 from laps_analytics.gold.build import days_of, read_gold
 from laps_analytics.gold.builders.usage import MUST_BE_EQUAL, latest, reconcile
@@ -85,7 +93,7 @@ def show_bill(
         str | None, typer.Option("--tenant", help="Only this tenant.", show_default=False)
     ] = None,
     versions: Annotated[
-        bool, typer.Option("--versions", help="Every version that was stated, not the last.")
+        bool, typer.Option("--versions", help="Every version of a bill, not only the last.")
     ] = False,
     master: Master = None,
     remote: Remote = None,
@@ -100,6 +108,7 @@ def show_bill(
     # Pandas takes a second to load, and the other commands do without.
     from laps_analytics.report.gold import read_gold as read_plain  # noqa: PLC0415
 
+    check_days(day)
     maker = session_maker(master, remote, memory)
     place = Lake.open(lake)
     plain = read_plain(place)
@@ -108,7 +117,10 @@ def show_bill(
     # Bills outlive what they were made from: what silver still has can be compared.
     there = sorted({*days} & {*days_of(place)})
     if not set(stated_days) & set(days):
-        raise UsageError(f"nothing was stated for that in {lake}: `laps-analytics build` first")
+        known = f"{stated_days[0]} to {stated_days[-1]}" if stated_days else "no day"
+        raise UsageError(
+            f"{lake} has bills of {known}: name another day, or run `laps-analytics build` first"
+        )
     spark = maker()
     usage = read_gold(spark, place, "usage_tenant_day", days)
     stated = usage if versions else latest(usage)
@@ -116,7 +128,7 @@ def show_bill(
         stated = stated.where(stated["tenant"] == tenant)
     rows = stated.orderBy("dt", "tenant", "version").collect()
     if not rows:
-        raise UsageError(f"nothing was stated for that in {lake}: `laps-analytics build` first")
+        raise UsageError(f"{lake} has no bill of tenant {tenant}: name another tenant")
     silver = Silver.of_lake(spark, place)
     traffic = read_gold(spark, place, "traffic_1d", there)
     billed = read_gold(spark, place, "usage_tenant_day", there)
@@ -136,9 +148,9 @@ def require_equal(checks: Sequence[Any]) -> None:
     if apart:
         first = apart[0]
         raise GateError(
-            f"the bill and the relays' counters are apart in {len(apart)} checks, first on"
+            f"the bill and the relays' counters differ in {len(apart)} checks, first on"
             f" {first['dt']} ({first['check']}, {first['subject']}, by"
-            f" {first['billed'] - first['counted']:,} bytes): `laps-analytics build` again"
+            f" {first['billed'] - first['counted']:,} bytes): run `laps-analytics build` again"
         )
 
 

@@ -15,6 +15,7 @@ from laps_analytics.cli.common import (
     Memory,
     NoProgress,
     Remote,
+    check_days,
     progress_printer,
     session_maker,
 )
@@ -27,13 +28,13 @@ __all__ = ["Days", "build_gold"]
 
 Days: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--day", help="A day, yyyy-mm-dd; may be given again.", show_default=False),
+    typer.Option("--day", help="A day, yyyy-mm-dd; repeatable.", show_default=False),
 ]
 DimensionFile: TypeAlias = Annotated[
     Path | None,
     typer.Option(
         "--dimensions",
-        help="Classes, tenants and capacities, TOML or CSV.  [default: those of the last time]",
+        help="Classes, tenants and capacities (TOML or CSV); by default those of the last build.",
         show_default=False,
     ),
 ]
@@ -44,14 +45,15 @@ def build_gold(
     *,
     day: Days = None,
     every_day: Annotated[
-        bool, typer.Option("--all", help="Every day of the lake; the default without --day.")
+        bool,
+        typer.Option("--all", help="Every day of the lake; this is the default without --day."),
     ] = False,
     table: Annotated[
         list[str] | None,
-        typer.Option("--table", help="Only this table; may be given again.", show_default=False),
+        typer.Option("--table", help="Only this table; repeatable.", show_default=False),
     ] = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Build days too that did not change.")
+        bool, typer.Option("--again", help="Also build days whose input did not change.")
     ] = False,
     dimensions: DimensionFile = None,
     master: Master = None,
@@ -62,13 +64,14 @@ def build_gold(
 ) -> None:
     """Build gold tables from silver tables, for the days whose input changed."""
     if every_day and day:
-        raise UsageError("--all and --day exclude each other: every day, or these")
+        raise UsageError("--all and --day exclude each other: give one of them")
+    check_days(day)
     maker, progress = session_maker(master, remote, memory), progress_printer(no_progress)
     place = Lake.open(lake)
     facts = None if dimensions is None else Dimensions.read(dimensions)
     # Before Spark is started, which takes a while.
     if not to_build(place, day or None, table)[0]:
-        raise UsageError(f"there is no day in {lake}: `laps-analytics ingest` first")
+        raise UsageError(f"{lake} has no telemetry: run `laps-analytics ingest` first")
     done = build(
         maker(),
         place,

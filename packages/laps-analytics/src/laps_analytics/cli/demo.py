@@ -21,9 +21,11 @@ __all__ = ["demo"]
 
 
 def demo(
-    seed: Annotated[int, typer.Option(help="The world; the same seed is the same world.")] = 7,
-    out: Annotated[Path, typer.Option(help="A new folder for everything.")] = Path("laps-demo"),
-    quick: Annotated[bool, typer.Option("--quick", help="A small world.")] = False,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of the network; the same seed gives the same network.")
+    ] = 7,
+    out: Annotated[Path, typer.Option(help="New folder for all output.")] = Path("laps-demo"),
+    quick: Annotated[bool, typer.Option("--quick", help="Use a small network.")] = False,
     memory: Memory = "3g",
     no_progress: NoProgress = False,
 ) -> None:

@@ -36,7 +36,8 @@ __all__ = ["ingest_files", "retain_days"]
 
 def ingest_files(
     sources: Annotated[
-        list[Path], typer.Argument(help="Files of telemetry, or folders of them.", metavar="SOURCE")
+        list[Path],
+        typer.Argument(help="Telemetry files, or folders that contain them.", metavar="SOURCE"),
     ],
     lake: LakeFolder,
     *,
@@ -44,16 +45,19 @@ def ingest_files(
     remote: Remote = None,
     memory: Memory = "4g",
     follow_on: Annotated[
-        bool, typer.Option("--follow", help="Go on with what comes, until Ctrl-C.")
+        bool, typer.Option("--follow", help="Keep running and load new data until Ctrl-C.")
     ] = False,
     trigger: Annotated[
-        float, typer.Option("--trigger", help="Seconds between looks, with --follow.", min=0.1)
+        float,
+        typer.Option(
+            "--trigger", help="With --follow: seconds between two searches for new data.", min=0.1
+        ),
     ] = 10.0,
     keep: Annotated[
         str | None,
         typer.Option(
             "--retain",
-            help="For how long bronze, silver and gold are kept, with --follow: 7d,30d,2y.",
+            help="With --follow: periods to keep bronze, silver and gold, such as 7d,30d,2y.",
             show_default=False,
         ),
     ] = None,
@@ -67,10 +71,10 @@ def ingest_files(
     """
     if follow_on and remote:
         raise UsageError(
-            "--follow and --remote exclude each other: a stream writes from here, use --master"
+            "--follow and --remote exclude each other: a stream needs a local driver, use --master"
         )
     if keep and not follow_on:
-        raise UsageError("--retain is for --follow: without it use `laps-analytics retain`")
+        raise UsageError("--retain needs --follow: without it, use `laps-analytics retain`")
     periods = Periods.of(keep) if keep else None
     maker, progress = session_maker(master, remote, memory), progress_printer(no_progress)
     # A lake is made when there is something for it; a stream may begin with an empty folder.
@@ -138,23 +142,23 @@ def show(summary: Summary) -> str:
 def retain_days(
     lake: LakeFolder,
     *,
-    bronze: Annotated[
-        str, typer.Option("--bronze", help="For how long events are kept as they came.")
-    ] = "7d",
-    silver: Annotated[
-        str, typer.Option("--silver", help="For how long typed events are kept.")
-    ] = "30d",
-    gold: Annotated[str, typer.Option("--gold", help="For how long answers are kept.")] = "2y",
+    bronze: Annotated[str, typer.Option("--bronze", help="How long to keep raw events.")] = "7d",
+    silver: Annotated[str, typer.Option("--silver", help="How long to keep typed events.")] = "30d",
+    gold: Annotated[
+        str, typer.Option("--gold", help="How long to keep gold tables, except bills.")
+    ] = "2y",
     bills: Annotated[
-        str, typer.Option("--bills", help="For how long usage_tenant_day is kept.")
+        str, typer.Option("--bills", help="How long to keep bills (the table usage_tenant_day).")
     ] = FOREVER,
     unbuilt: Annotated[
-        bool, typer.Option("--unbuilt", help="Days of silver too that gold is not built from.")
+        bool, typer.Option("--unbuilt", help="Also remove days that are not built into gold.")
     ] = False,
     at_once: Annotated[
-        bool, typer.Option("--at-once", help="Delete files now; else an hour after their day went.")
+        bool, typer.Option("--at-once", help="Delete files now, not an hour after their removal.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be removed.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove days of a lake that are older than the limit of their tier: 7d, 4w, 2y or forever.

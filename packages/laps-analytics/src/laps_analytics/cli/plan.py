@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -51,26 +52,27 @@ from laps_wire.plan import PlanEntry
 
 __all__ = ["plan_app", "show_diff", "show_explanation", "show_what_if"]
 
-plan_app = typer.Typer(
-    help="Decide which Via copies of tracks take, and sign that.",
-    invoke_without_command=True,
-)
+plan_app = typer.Typer(invoke_without_command=True)
 
 
 @plan_app.callback()
 def make_plan(  # noqa: PLR0917 - typer's options
     context: typer.Context,
-    lake: Annotated[Path | None, typer.Option("--lake", help="Folder of the tables.")] = None,
+    lake: Annotated[Path | None, typer.Option("--lake", help="Folder of the lake.")] = None,
     constraints: Annotated[
-        Path | None, typer.Option("--constraints", help="What plans keep to (TOML).")
+        Path | None, typer.Option("--constraints", help="File of constraints (TOML).")
     ] = None,
     key: Annotated[
-        Path | None, typer.Option("--key", help="Private key (PEM) that signs the plan.")
+        Path | None, typer.Option("--key", help="Private key (PEM) to sign the plan with.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="File of the plan.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="File to write the plan to.")] = None,
     dimensions: DimensionFile = None,
-    previous: Annotated[Path | None, typer.Option("--previous", help="The plan in force.")] = None,
-    name: Annotated[str, typer.Option("--name", help="Name of the series of plans.")] = "laps",
+    previous: Annotated[
+        Path | None, typer.Option("--previous", help="File of the plan in force.")
+    ] = None,
+    name: Annotated[
+        str, typer.Option("--name", help="Name of the plan; its versions share it.")
+    ] = "laps",
     minutes: Minutes = 60,
     max_age: MaxAge = 30,
     allow_unknown: AllowUnknown = False,
@@ -78,7 +80,7 @@ def make_plan(  # noqa: PLR0917 - typer's options
         list[str] | None,
         typer.Option(
             "--hold",
-            help="Region, or region/class, that stays as the plan in force has it; repeat.",
+            help="Region or region/class that keeps its entries of the plan in force; repeatable.",
         ),
     ] = None,
     simulate: Simulate = None,
@@ -132,7 +134,12 @@ def make_plan(  # noqa: PLR0917 - typer's options
 
 @plan_app.command("keygen")
 def keygen(
-    file: Annotated[Path, typer.Argument(help="File of the private key; .pub.pem goes beside it.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="File for the private key; the public key is written beside it as .pub.pem."
+        ),
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Make a key pair for signing plans; relays read the public key from `plan.keys`."""
@@ -150,18 +157,24 @@ def show_explanation(  # noqa: PLR0917 - typer's options
         str | None, typer.Option("--group", help="Only entries of this origin, region or track.")
     ] = None,
     key: Annotated[
-        Path | None, typer.Option("--key", help="Public key (PEM): check the signature.")
+        Path | None, typer.Option("--key", help="Public key (PEM) to check the signature with.")
     ] = None,
     lake: Annotated[
-        Path | None, typer.Option("--lake", help="Decide again, and show all choices.")
+        Path | None,
+        typer.Option(
+            "--lake",
+            help="Folder of a lake: choose again from its data, and show all alternatives.",
+        ),
     ] = None,
     constraints: Annotated[
-        Path | None, typer.Option("--constraints", help="With --lake: what plans keep to.")
+        Path | None, typer.Option("--constraints", help="With --lake: file of constraints (TOML).")
     ] = None,
     dimensions: DimensionFile = None,
     previous: Annotated[
         Path | None,
-        typer.Option("--previous", help="With --lake: the plan that this one was made upon."),
+        typer.Option(
+            "--previous", help="With --lake: file of the plan in force when this one was made."
+        ),
     ] = None,
     minutes: Minutes = 60,
     allow_unknown: AllowUnknown = False,
@@ -180,7 +193,7 @@ def show_explanation(  # noqa: PLR0917 - typer's options
         print_entries(signed.plan, rows, as_json)
         return
     if constraints is None:
-        raise UsageError("--lake needs --constraints, too: they decide what is allowed")
+        raise UsageError("--lake needs --constraints: give the file of constraints")
     settings = read_settings(constraints)
     assembled = assembled_from(lake, settings, dimensions, minutes, allow_unknown=allow_unknown)
     base = None if previous is None else read_plan(previous).plan
@@ -221,12 +234,16 @@ def show_what_if(  # noqa: PLR0917 - typer's options
     lake: LakeFolder,
     constraints: Constraints,
     drain: Annotated[
-        list[str] | None, typer.Option("--drain", help="Node id of a relay that goes; repeat.")
+        list[str] | None,
+        typer.Option("--drain", help="Node id of a relay that drains; repeatable."),
     ] = None,
     price: Annotated[
-        list[str] | None, typer.Option("--price", help="region=factor of the price; repeat.")
+        list[str] | None,
+        typer.Option("--price", help="region=factor: change of the price of a region; repeatable."),
     ] = None,
-    demand: Annotated[float, typer.Option("--demand", min=0.01, help="Factor of demand.")] = 1.0,
+    demand: Annotated[
+        float, typer.Option("--demand", min=0.01, help="Factor by which demand changes.")
+    ] = 1.0,
     dimensions: DimensionFile = None,
     minutes: Minutes = 60,
     allow_unknown: AllowUnknown = False,
@@ -236,7 +253,7 @@ def show_what_if(  # noqa: PLR0917 - typer's options
     settings = read_settings(constraints)
     prices = dict(_factor(text) for text in price or [])
     if not drain and not prices and demand == 1.0:
-        raise UsageError("nothing is different: give --drain, --price or --demand")
+        raise UsageError("the scenario changes nothing: give --drain, --price or --demand")
     assembled = assembled_from(lake, settings, dimensions, minutes, allow_unknown=allow_unknown)
     outcome = what_if(
         assembled.network,
@@ -274,10 +291,13 @@ def _has_track(made: Draft, number: int, group: str | None) -> bool:
 
 
 def _factor(text: str) -> tuple[str, float]:
-    region, equals, number = text.partition("=")
+    region, _, number = text.partition("=")
     try:
-        if not equals:
-            raise ValueError
-        return region, float(number)
+        factor = float(number)
     except ValueError:
-        raise UsageError(f"--price {text!r}: write region=factor, such as eu-west=1.5") from None
+        factor = math.nan
+    if not 0 < factor < math.inf:
+        raise UsageError(
+            f"--price {text!r}: write region=factor with a positive factor, such as eu-west=1.5"
+        )
+    return region, factor

@@ -44,36 +44,35 @@ __all__ = [
 ]
 
 Constraints: TypeAlias = Annotated[
-    Path, typer.Option("--constraints", help="What plans keep to (TOML).", show_default=False)
+    Path, typer.Option("--constraints", help="File of constraints (TOML).", show_default=False)
 ]
 DimensionFile: TypeAlias = Annotated[
     Path | None,
     typer.Option(
         "--dimensions",
-        help="Classes and capacities (TOML or CSV).  [default: those of the last build]",
+        help="Classes and capacities (TOML or CSV); by default those of the last build.",
         show_default=False,
     ),
 ]
 Minutes: TypeAlias = Annotated[
-    int, typer.Option("--minutes", min=5, help="How much of the past counts as the present.")
+    int, typer.Option("--minutes", min=5, help="Minutes of data that the plan is based on.")
 ]
 AllowUnknown: TypeAlias = Annotated[
     bool,
     typer.Option(
-        "--allow-unknown", help="Constraints may name relays that nobody saw for eight days."
+        "--allow-unknown",
+        help="Accept constraints about relays without data in the last eight days.",
     ),
 ]
 MaxAge: TypeAlias = Annotated[
     int,
-    typer.Option(
-        "--max-age", min=5, help="Minutes that the newest data may be old; older data is no plan."
-    ),
+    typer.Option("--max-age", min=5, help="Maximum age of the newest data in minutes."),
 ]
 Simulate: TypeAlias = Annotated[
     bool | None,
     typer.Option(
         "--simulate/--no-simulate",
-        help="Play it in the relay simulator first.  [default: if laps-relay is installed]",
+        help="Run the plan in the relay simulator first; by default if laps-relay is installed.",
         show_default=False,
     ),
 ]
@@ -125,9 +124,8 @@ def _require_known(lake: Lake, observed: Observation, settings: Settings) -> Non
             words.append(f"{name} (near: {near or 'none'})")
         more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
         raise InputError(
-            f"the constraints name relays that nobody saw in the last eight days:"
-            f" {', '.join(words)}{more}; correct [node] and [link], or give --allow-unknown if they"
-            " are only away"
+            f"the constraints name relays without data in the last eight days:"
+            f" {', '.join(words)}{more}; correct [node] and [link], or give --allow-unknown"
         )
 
 
@@ -137,8 +135,8 @@ def _require_classes(settings: Settings, assembled: Assembled) -> None:
     if named and assembled.tracks and not any(track.scope for track in assembled.tracks):
         raise UsageError(
             f"the constraints have rules for the class{'es' if named[1:] else ''}"
-            f" {', '.join(named)}, and no track is of any class: give --dimensions, here or to"
-            " `laps-analytics build`, which keeps them in the lake"
+            f" {', '.join(named)}, and no track has a class: give --dimensions, here or to"
+            " `laps-analytics build`, which stores them in the lake"
         )
 
 
@@ -146,7 +144,7 @@ def require_none(faults: Sequence[Violation]) -> None:
     """Raise :class:`PlanError` if the verifier found a violation."""
     if faults:
         raise PlanError(
-            f"the verifier found {len(faults)} violations, nothing was signed; the first:"
+            f"the verifier found {len(faults)} violations, so nothing was signed; the first:"
             f" {faults[0].constraint} at {faults[0].where}: {faults[0].text}"
         )
 
@@ -162,7 +160,9 @@ def run_simulation(
         return SimulationResult(None, "--no-simulate")
     program = simulator()
     if simulate and program is None:
-        raise UsageError("laps-relay is not installed: pip install laps-relay, or --no-simulate")
+        raise UsageError(
+            "laps-relay is not installed: pip install laps-relay, or give --no-simulate"
+        )
     simulation = simulate_plan(
         program, signed, public_pem(signer), made.draft.network, made.draft.groups
     )

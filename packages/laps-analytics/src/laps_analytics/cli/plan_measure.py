@@ -59,36 +59,41 @@ class _RevertRequest:
 
 
 def measure(  # noqa: PLR0917 - typer's options
-    plan: Annotated[Path, typer.Argument(help="File of the plan that is judged.")],
+    plan: Annotated[Path, typer.Argument(help="File of the plan to judge.")],
     lake: LakeFolder,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="Write the plan that goes back here, if anything got worse."),
+        typer.Option(
+            "--out", help="If something got worse, write the plan that reverts it to this file."
+        ),
     ] = None,
     key: Annotated[
-        Path | None, typer.Option("--key", help="With --out: private key (PEM) that signs it.")
+        Path | None,
+        typer.Option("--key", help="With --out: private key (PEM) to sign the plan with."),
     ] = None,
     constraints: Annotated[
-        Path | None, typer.Option("--constraints", help="With --out: what plans keep to (TOML).")
+        Path | None, typer.Option("--constraints", help="With --out: file of constraints (TOML).")
     ] = None,
     dimensions: DimensionFile = None,
     revert_to: Annotated[
         Path | None,
         typer.Option(
             "--revert-to",
-            help="Earlier plan whose entries stand again where it got worse; none without it.",
+            help="With --out: earlier plan to restore entries from; without it they are removed.",
         ),
     ] = None,
     previous: Annotated[
         Path | None,
-        typer.Option("--previous", help="The plan in force, if it is later than the one judged."),
+        typer.Option(
+            "--previous", help="File of the plan in force, if it is later than the judged one."
+        ),
     ] = None,
     since: Annotated[
         int | None,
         typer.Option(
             "--since",
             min=1,
-            help="Judge all versions from this one to that of the file, as one.",
+            help="Judge all versions from this one to that of the file together.",
             show_default=False,
         ),
     ] = None,
@@ -125,7 +130,10 @@ def measure(  # noqa: PLR0917 - typer's options
     )
     place = Lake.open(lake)
     if since is not None and since > document.version:
-        raise UsageError(f"--since {since} is after version {document.version} of {plan}")
+        raise UsageError(
+            f"--since {since} is later than version {document.version} of {plan}: name an"
+            " earlier version"
+        )
     adoption = adoption_of(place, document.id, since or document.version, document.version)
     at = adoption.since_us
     found = before_and_after(place, at, counts=adoption.covers_hour)
@@ -179,7 +187,7 @@ def _revert_request(  # noqa: PLR0917 - typer's options
     if out is None:
         return None
     if key is None or constraints is None:
-        raise UsageError("a plan that goes back needs --out, --key and --constraints")
+        raise UsageError("a plan that reverts needs --out, --key and --constraints")
     earlier = None if revert_to is None else read_plan(revert_to).plan
     if earlier is not None and (earlier.id, earlier.version >= document.version) != (
         document.id,

@@ -48,7 +48,7 @@ def run_sql(
     query: Annotated[
         str | None,
         typer.Argument(
-            help="A query of Spark SQL; without one the tables are listed.", show_default=False
+            help="A Spark SQL query; without one, the tables are listed.", show_default=False
         ),
     ] = None,
     output: Annotated[
@@ -58,7 +58,9 @@ def run_sql(
         ),
     ] = OutputFormat.TABLE,
     as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
-    limit: Annotated[int, typer.Option("--limit", help="Most rows; 0: all.", min=0)] = 1000,
+    limit: Annotated[
+        int, typer.Option("--limit", help="Maximum number of rows; 0 for all.", min=0)
+    ] = 1000,
     master: Master = None,
     remote: Remote = None,
     memory: Memory = "4g",

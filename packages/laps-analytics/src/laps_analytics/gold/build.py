@@ -73,7 +73,7 @@ def to_build(
     chosen = require_days(lake, None if days is None else sorted(set(days)))
     names = tuple(GOLD) if tables is None else tuple(tables)
     if unknown := [name for name in names if name not in GOLD]:
-        raise UsageError(f"{unknown[0]} is not a gold table: {', '.join(GOLD)}")
+        raise UsageError(f"{unknown[0]} is not a gold table: choose from {', '.join(GOLD)}")
     return chosen, names
 
 

@@ -59,9 +59,7 @@ __all__ = [
 ]
 
 
-_EMPTY_FILE: Final = (
-    "{where} says nothing of any class, track, relay or link: is it the right file?"
-)
+_EMPTY_FILE: Final = "{where} has no class, track, relay or link: name another file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +113,10 @@ class Dimensions:
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{path} cannot be read: {error}") from None
+            raise InputError(
+                f"{path} cannot be read: {getattr(error, 'strerror', None) or error}; name"
+                " another file"
+            ) from None
         if path.suffix.lower() == ".csv":
             return _from_csv(text.splitlines(), str(path))
         try:
@@ -151,7 +152,7 @@ class Dimensions:
 def _from_plain(plain: Mapping[str, Any], where: str) -> Dimensions:
     known = {"class", "track", "relay", "link"}
     if unknown := sorted(set(plain) - known):
-        raise InputError(f"{where}: [{unknown[0]}] is not one of {', '.join(sorted(known))}")
+        raise InputError(f"{where}: [{unknown[0]}] is unknown; known: {', '.join(sorted(known))}")
     classes = dict(CLASSES)
     for name, row in _tables(plain, "class", where):
         place = f"{where}: [class.{name}]"
@@ -204,8 +205,8 @@ def _checked(given: Dimensions, where: str) -> Dimensions:
     for name, facts in given.tracks.items():
         if facts.service and facts.service not in given.classes:
             raise InputError(
-                f"{where}: track {name} is of class {facts.service!r}, which is not one of"
-                f" {', '.join(sorted(given.classes))}: name it as [class.{facts.service}]"
+                f"{where}: track {name} has the unknown class {facts.service!r}: use one of"
+                f" {', '.join(sorted(given.classes))}, or define [class.{facts.service}]"
             )
     return given
 
@@ -219,7 +220,7 @@ def _tables(plain: Mapping[str, Any], kind: str, where: str) -> list[tuple[str, 
 
 def _only(row: Mapping[str, Any], known: set[str], place: str) -> None:
     if unknown := sorted(set(row) - known):
-        raise InputError(f"{place}: {unknown[0]} is not one of {', '.join(sorted(known))}")
+        raise InputError(f"{place}: {unknown[0]} is unknown; known: {', '.join(sorted(known))}")
 
 
 def _capacity(row: Mapping[str, Any], place: str) -> float:
@@ -240,7 +241,7 @@ def _number(value: object, place: str) -> float:
     except (TypeError, ValueError):
         raise InputError(f"{place}: {value!r} is not a number") from None
     if not math.isfinite(number) or number < 0:
-        raise InputError(f"{place}: {value!r} is not a number from 0")
+        raise InputError(f"{place}: {value!r} is not a number of at least 0")
     return number
 
 

@@ -78,13 +78,11 @@ def require_days(lake: Lake, days: list[str] | None) -> list[str]:
         if day not in known:
             if day < (first := horizon_of(lake).silver):
                 raise UsageError(
-                    f"the silver of {day} is removed: it is kept from {first} on;"
-                    " the gold of that day stays as it is"
+                    f"the silver tables of {day} were removed, and days from {first} on are kept:"
+                    f" name a later day; the gold tables of {day} do not change"
                 )
-            raise UsageError(
-                f"there is no telemetry of {day}: the lake has"
-                f" {known[0] + ' to ' + known[-1] if known else 'no day at all'}"
-            )
+            span = f"{known[0]} to {known[-1]}" if known else "no day, run `laps-analytics ingest`"
+            raise UsageError(f"there is no telemetry of {day}: the lake has {span}")
     return known if days is None else days
 
 

@@ -128,7 +128,7 @@ def _refuse_expired(
     place = spark_path(expired)
     rows = spark.read.schema(BRONZE).option("basePath", place).parquet(place)
     names = ("v", "event_id", "ts_us", "relay", "boot", "type", "tenant", "region", "body")
-    reason = f"too late: events of before {first[0]} {first[1]}:00 are not kept any more"
+    reason = f"too late: events before {first[0]} {first[1]}:00 were removed"
     refused = rows.withColumn("line", fn.to_json(fn.struct(*names)))
     refused = refused.withColumn("reason", fn.lit(reason))
     _quarantine(refused, lake, expired_key(batch), batch=batch, seen_us=seen_us)
@@ -155,7 +155,7 @@ def _write(
     except PySparkException as error:
         if any(word in str(error) for word in ("Mkdirs failed", "Permission denied", "No space")):
             raise OutputError(
-                f"{to} cannot be written: free space or name another folder;"
-                " what was taken is in the inbox, run again"
+                f"{to} cannot be written: free space or name another folder, then run again;"
+                " the inbox keeps all lines"
             ) from None
         raise

@@ -53,7 +53,7 @@ class Journal:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise ConflictError(
-                    f"another ingest is at work on {self.home.parent}: wait for it, or stop it"
+                    f"another ingest holds the lock of {self.home.parent}: wait for it, or stop it"
                 ) from None
             self._seen = None
             yield

@@ -52,7 +52,9 @@ def find_sources(places: Iterable[Path], *, without: Path | None = None) -> list
         elif place.is_file():
             found[place.resolve()] = Source(place, _kind(place) or "events")
         else:
-            raise InputError(f"{place} does not exist: name files of telemetry, or their folder")
+            raise InputError(
+                f"{place} does not exist: name telemetry files, or a folder that contains them"
+            )
     return [found[path] for path in sorted(found)]
 
 
@@ -62,8 +64,9 @@ def require_sources(places: Iterable[Path], *, without: Path | None = None) -> l
     found = find_sources(named, without=without)
     if not found:
         raise InputError(
-            f"no telemetry in {', '.join(map(str, named))}: no *.jsonl (.gz, .zst, .bz2),"
-            " no .telemetry-*.part, no *.qlog or *.mlog"
+            f"no telemetry in {', '.join(map(str, named))}: name files or folders with *.jsonl"
+            " (.gz,"
+            " .zst, .bz2), .telemetry-*.part, *.qlog or *.mlog"
         )
     return found
 

@@ -88,7 +88,7 @@ def write(
     except PySparkException as error:
         if "Mkdirs failed" in str(error) or "Permission denied" in str(error):
             raise OutputError(
-                f"{table.root} cannot be written: name another folder; what was there is untouched"
+                f"{table.root} cannot be written: name another folder; existing data did not change"
             ) from None
         raise
     try:

@@ -103,17 +103,15 @@ class Lake:
         """
         mark = root / _MARK
         if root.is_file():
-            raise LakeError(f"{root} is a file: a lake is a folder, name another place")
+            raise LakeError(f"{root} is a file, and a lake is a folder: name another path")
         if not _exists(mark):
             if not create:
                 raise LakeError(
-                    f"{root} is not a lake: there is no {mark.name}."
-                    " `laps-analytics ingest` makes one"
+                    f"{root} is not a lake, because it has no {mark.name}:"
+                    " run `laps-analytics ingest` to create one"
                 )
             if root.exists() and any(root.iterdir()):
-                raise OutputError(
-                    f"{root} is not empty and not a lake: name a new folder, or an empty one"
-                )
+                raise OutputError(f"{root} is neither empty nor a lake: name a new or empty folder")
             with writing(root):
                 root.mkdir(parents=True, exist_ok=True)
                 create_file(mark, json.dumps({"laps_lake": _FORMAT}), again=True)
@@ -122,9 +120,7 @@ class Lake:
         except (OSError, ValueError) as error:
             raise LakeError(f"{mark} cannot be read: {error}") from None
         if not isinstance(found, dict) or found.get("laps_lake") != _FORMAT:
-            raise LakeError(
-                f"{mark} is of another version than {_FORMAT}: a newer laps-analytics made it"
-            )
+            raise LakeError(f"{mark} has another format than {_FORMAT}: upgrade laps-analytics")
         return cls(root)
 
     def notes(self) -> Mapping[str, Any]:
@@ -202,7 +198,7 @@ class Table:
             plain = json.loads(path.read_text())
             listed = [DataFile(f["path"], f["partition"], f["bytes"]) for f in plain["files"]]
         except (ValueError, KeyError, TypeError) as error:
-            raise LakeError(f"{path} is not the sum of a log: {error}") from None
+            raise LakeError(f"{path} is not a checkpoint of a log: {error}") from None
         files = {file.path: file for file in listed}
         return Snapshot(int(path.stem), files, plain["batches"], plain["meta"])
 
@@ -231,7 +227,7 @@ class Table:
         try:
             entry = json.loads(self._entry(version).read_text())
         except FileNotFoundError:
-            raise LakeError(f"{self.name}: the entry of {batch} is not kept any more") from None
+            raise LakeError(f"{self.name}: the log entry of {batch} was deleted") from None
         return [DataFile(f["path"], f["partition"], f["bytes"]) for f in entry["add"]]
 
     def staging(self) -> Path:
@@ -276,7 +272,7 @@ class Table:
                 for file in added:
                     (self.root / file.path).unlink(missing_ok=True)
                 raise ConflictError(
-                    f"{self.name}: another run made version {version} first; run again"
+                    f"{self.name}: another process committed version {version} first: run again"
                 ) from None
             if version % _SUM_EVERY == 0:
                 self._write_sum(version)
@@ -362,7 +358,7 @@ class Table:
                     continue
                 number, entry = int(path.stem), json.loads(path.read_text())
             except ValueError as error:
-                raise LakeError(f"{path} is not an entry of a log: {error}") from None
+                raise LakeError(f"{path} is not a log entry: {error}") from None
             if number != expected:
                 raise LakeError(f"{self._log}: version {expected} is missing")
             expected += 1
@@ -410,7 +406,7 @@ def writing(root: Path) -> Iterator[None]:
     except OSError as error:
         raise OutputError(
             f"{error.filename or root} cannot be written: {error.strerror or error}."
-            f" {_advice(error)}; what was there is untouched"
+            f" {_advice(error)}; existing data did not change"
         ) from None
 
 
@@ -427,7 +423,7 @@ def _exists(path: Path) -> bool:
     try:
         return path.exists()
     except OSError as error:
-        raise LakeError(f"{path} cannot be looked at: {error.strerror or error}") from None
+        raise LakeError(f"{path} cannot be accessed: {error.strerror or error}") from None
 
 
 def create_file(path: Path, text: str, *, again: bool = False) -> None:

@@ -88,7 +88,10 @@ def adoption_of(lake: Lake, plan_id: str, first: int, last: int) -> Adoption:
                 stop(relay, at)
     if not begins:
         named = f"version {last}" if first == last else f"any of the versions {first} to {last}"
-        raise PlanError(f"no relay has reported that it follows {plan_id} {named}")
+        raise PlanError(
+            f"no relay has reported that it follows {plan_id} {named}: load it into relays,"
+            " and ingest their telemetry"
+        )
     return Adoption(
         since_us=min(begins),
         accepted=frozenset(accepted),

@@ -94,7 +94,9 @@ def read_settings(path: Path) -> Settings:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
+        raise InputError(
+            f"{path} cannot be read: {getattr(error, 'strerror', None) or error}; name another file"
+        ) from None
     return parse_settings(text, str(path))
 
 
@@ -199,7 +201,7 @@ class _Reader:
         if value not in ("allow", "deny"):
             raise self.fault(f"{place}.undeclared", f"{value!r} is not allow or deny")
         if value == "deny" and not {"deny_countries", "allow_countries"} & plain.keys():
-            words = "there is nothing to deny without deny_countries or allow_countries"
+            words = "needs deny_countries or allow_countries"
             raise self.fault(f"{place}.undeclared", words)
         return bool(value == "deny")
 
@@ -208,7 +210,7 @@ class _Reader:
         self.only(plain, {"country", "capacity_bps", "usable"}, place)
         country = plain.get("country", "")
         if country != "" and (not isinstance(country, str) or not _COUNTRY.fullmatch(country)):
-            raise self.fault(f"{place}.country", f"{country!r} is not a country such as DE")
+            raise self.fault(f"{place}.country", f"{country!r} is not a country code such as DE")
         return NodeFacts(
             country=country,
             capacity_bps=self.maybe(plain, "capacity_bps", place),
@@ -229,7 +231,7 @@ class _Reader:
 
     def only(self, plain: Mapping[str, Any], known: set[str], place: str) -> None:
         if unknown := sorted(set(plain) - known):
-            words = f"is not known here; known: {', '.join(sorted(known))}"
+            words = f"is unknown; known: {', '.join(sorted(known))}"
             raise self.fault(f"{place}.{unknown[0]}" if place else unknown[0], words)
 
     def as_table(self, row: object, place: str) -> Mapping[str, Any]:
@@ -286,14 +288,14 @@ class _Reader:
         if value is None:
             return None
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self.fault(f"{place}.{name}", f"{value!r} is not a list of texts")
+            raise self.fault(f"{place}.{name}", f"{value!r} is not a list of strings")
         return tuple(value)
 
     def countries(self, plain: Mapping[str, Any], name: str, place: str) -> tuple[str, ...] | None:
         found = self.words(plain, name, place)
         for item in found or ():
             if not _COUNTRY.fullmatch(item):
-                raise self.fault(f"{place}.{name}", f"{item!r} is not a country such as DE")
+                raise self.fault(f"{place}.{name}", f"{item!r} is not a country code such as DE")
         return found
 
     def node(self, text: str, place: str) -> str:
@@ -305,5 +307,5 @@ class _Reader:
     def link(self, text: str) -> tuple[str, str]:
         a, arrow, b = text.partition(">")
         if not arrow:
-            raise self.fault(f"link.{text}", "a link is written a>b")
+            raise self.fault(f"link.{text}", "write a link as a>b")
         return self.node(a, f"link.{text}"), self.node(b, f"link.{text}")

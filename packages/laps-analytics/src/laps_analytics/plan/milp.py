@@ -114,5 +114,7 @@ def _highs() -> Any:
     try:
         import highspy  # noqa: PLC0415 - an extra
     except ImportError:
-        raise PlanError("the exact audit needs HiGHS: pip install 'laps-analytics[plan]'") from None
+        raise PlanError(
+            "the exact optimum needs HiGHS: pip install 'laps-analytics[plan]'"
+        ) from None
     return highspy

@@ -98,7 +98,10 @@ def observe(lake: Lake, *, minutes: int = 60, at_us: int | None = None) -> Obser
     begin = end - minutes * 60_000_000
     nodes = _nodes(lake, days[-2:], begin, end)
     if not nodes:
-        raise PlanError("no relay is known in the time that the plan would be based on")
+        raise PlanError(
+            "the lake has no relay in the time of the plan: ingest newer telemetry, or raise"
+            " --minutes"
+        )
     first = _day(end - HISTORY_DAYS * 86_400_000_000)
     history = [day for day in days if day >= first]
     names = [row.node for row in nodes]
@@ -132,9 +135,11 @@ class Gate:
         if self.open:
             return
         if not self.hours:
-            raise GateError("the quality of this data was never checked: run `build` first")
+            raise GateError(
+                "the quality of this data was not checked: run `laps-analytics build` first"
+            )
         more = f" (and {len(self.red) - 3} more)" if len(self.red) > 3 else ""
-        raise GateError(f"the data-quality gate is red: {'; '.join(self.red[:3])}{more}")
+        raise GateError(f"the data fails its quality checks: {'; '.join(self.red[:3])}{more}")
 
 
 def gate_of(lake: Lake, *, at_us: int, hours: int = 2) -> Gate:
@@ -205,12 +210,13 @@ def require_fresh(observed: Observation, *, now_us: int, max_age_us: int) -> Non
     until = f"the newest data is of {_when(observed.at_us):%Y-%m-%d %H:%M} UTC"
     if age < 0:
         raise GateError(
-            f"{until}, {_long(-age)} ahead: a clock is wrong, of a relay or of this machine"
+            f"{until}, {_long(-age)} in the future: correct the clock of the relay or of this"
+            " machine"
         )
     raise GateError(
-        f"{until}, {_long(age)} old, and {_long(max_age_us)} is the most for a plan: see whether"
-        " telemetry arrives, run `laps-analytics ingest` and `build`, or say with --max-age what is"
-        " new enough"
+        f"{until}, {_long(age)} old, and a plan needs data of the last {_long(max_age_us)}:"
+        " check that"
+        " telemetry arrives, run `laps-analytics ingest` and `build`, or raise --max-age"
     )
 
 
@@ -307,8 +313,8 @@ def _hops(lake: Lake, begin: int, end: int) -> list[HopRow]:
 
     def too_many(count: int) -> PlanError:
         return PlanError(
-            f"tracks take more than {MAX_PATHS} ways through relays in the time that the plan would"
-            f" be based on ({count} were counted): that is more than one planner can decide about"
+            f"tracks take {count} paths through relays in the time of the plan, and a planner can"
+            f" handle {MAX_PATHS}: lower --minutes"
         )
 
     found = summed(parts(), keys, sums, most=MAX_PATHS, fault=too_many)

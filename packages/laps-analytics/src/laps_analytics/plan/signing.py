@@ -53,9 +53,11 @@ def make_key(path: Path) -> tuple[Path, str]:
             file.write(private)
         beside.write_bytes(public)
     except FileExistsError:
-        raise OutputError(f"{path} is there already: a key is not overwritten") from None
+        raise OutputError(f"{path} exists: name another file; a key is never overwritten") from None
     except OSError as error:
-        raise OutputError(f"{path} cannot be written: {error.strerror}") from None
+        raise OutputError(
+            f"{path} cannot be written: {error.strerror}; name another file"
+        ) from None
     return beside, _id(key.public_key())
 
 
@@ -69,11 +71,15 @@ def read_key(path: Path) -> Ed25519PrivateKey:
     try:
         key = load_pem_private_key(path.read_bytes(), password=None)
     except OSError as error:
-        raise PlanError(f"{path}: {error.strerror}; make one: laps-analytics plan keygen") from None
+        raise PlanError(
+            f"{path} cannot be read: {error.strerror}; make a key with `laps-analytics plan keygen`"
+        ) from None
     except (ValueError, TypeError):
-        raise PlanError(f"{path} holds no private key in PEM form") from None
+        raise PlanError(
+            f"{path} has no private key in PEM form: name a file of `laps-analytics plan keygen`"
+        ) from None
     if not isinstance(key, Ed25519PrivateKey):
-        raise PlanError(f"{path} holds no Ed25519 key; make one: laps-analytics plan keygen")
+        raise PlanError(f"{path} has no Ed25519 key: make one with `laps-analytics plan keygen`")
     return key
 
 
@@ -89,15 +95,19 @@ def check_signature(signed: SignedPlan, public: Path) -> None:
     try:
         key = load_pem_public_key(public.read_bytes())
     except OSError as error:
-        raise PlanError(f"{public}: {error.strerror}") from None
+        raise PlanError(f"{public} cannot be read: {error.strerror}; name another file") from None
     except ValueError:
-        raise PlanError(f"{public} holds no public key in PEM form") from None
+        raise PlanError(f"{public} has no public key in PEM form: name a .pub.pem file") from None
     if not isinstance(key, Ed25519PublicKey) or _id(key) != signed.key_id:
-        raise PlanError(f"the plan was signed by {signed.key_id}, which is not the key in {public}")
+        raise PlanError(
+            f"the plan was signed by {signed.key_id}, not by the key in {public}: name another key"
+        )
     try:
         key.verify(signed.signature, signed_bytes(signed.plan))
     except InvalidSignature:
-        raise PlanError("the signature is wrong: the plan was changed") from None
+        raise PlanError(
+            "the signature is wrong: the plan was changed after signing; get it again"
+        ) from None
 
 
 def read_plan(path: Path) -> SignedPlan:
@@ -109,10 +119,13 @@ def read_plan(path: Path) -> SignedPlan:
         return loads(path.read_bytes())
     except OSError as error:
         raise PlanError(
-            f"{path}: {error.strerror}; name a plan that `laps-analytics plan --out` wrote"
+            f"{path} cannot be read: {error.strerror}; name a plan that `laps-analytics plan"
+            " --out` wrote"
         ) from None
     except PlanFormatError as error:
-        raise PlanError(f"{path} is not a plan: {error}") from None
+        raise PlanError(
+            f"{path} is not a plan: {error}; name a plan that `laps-analytics plan --out` wrote"
+        ) from None
 
 
 def write_plan(signed: SignedPlan, path: Path) -> None:
@@ -122,7 +135,9 @@ def write_plan(signed: SignedPlan, path: Path) -> None:
         aside.write_text(dumps(signed) + "\n", encoding="ascii")
         aside.replace(path)
     except OSError as error:
-        raise OutputError(f"{path} cannot be written: {error.strerror}") from None
+        raise OutputError(
+            f"{path} cannot be written: {error.strerror}; name another file"
+        ) from None
 
 
 def _id(key: Ed25519PublicKey) -> str:

@@ -61,7 +61,7 @@ class SimulationResult:
         faults = self.verdict["faults"]
         first = faults[0]
         raise PlanError(
-            f"the simulator found {len(faults)} faults, nothing was written; the first:"
+            f"the simulator found {len(faults)} faults, so nothing was written; the first:"
             f" {first['check']} at {first['where']}: {first['text']}"
         )
 
@@ -89,7 +89,7 @@ def simulate_plan(
         return SimulationResult(None, "laps-relay is not installed")
     topology = sample_topology(signed.plan, network, groups, seed=seed)
     if not topology["demand"]:
-        return SimulationResult(None, "no entry of the plan is about anything that is wanted")
+        return SimulationResult(None, "no entry of the plan has demand")
     with tempfile.TemporaryDirectory(prefix="laps-plan-") as folder:
         place = Path(folder)
         (place / "plan.json").write_text(dumps(signed), encoding="ascii")
@@ -112,9 +112,7 @@ def simulate_plan(
     try:
         return SimulationResult(json.loads(ended.stdout))
     except ValueError:
-        return SimulationResult(
-            None, "the simulator gave no verdict; is laps-relay as new as this?"
-        )
+        return SimulationResult(None, "the simulator gave no verdict: upgrade laps-relay")
 
 
 def sample_topology(

@@ -140,5 +140,5 @@ def _write(path: Path, text: str) -> None:
         aside.replace(path)
     except OSError as error:
         raise OutputError(
-            f"{path} cannot be written: {error.strerror or error}. Name another file"
+            f"{path} cannot be written: {error.strerror or error}; name another file"
         ) from None

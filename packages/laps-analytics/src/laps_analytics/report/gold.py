@@ -256,7 +256,7 @@ def _file(
         file = pq.ParquetFile(path)
         part = file.read(columns=[name for name in file.schema_arrow.names if name in wanted])
     except (OSError, pa.ArrowException) as error:
-        raise LakeError(f"{path} cannot be read: {error}. Build the table again") from None
+        raise LakeError(f"{path} cannot be read: {error}; build the table again") from None
     for column, values in where.items():
         part = part.filter(pc.is_in(part[column], value_set=pa.array(sorted(values), pa.string())))
     for column, value in partition.items():

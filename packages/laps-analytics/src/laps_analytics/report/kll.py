@@ -36,7 +36,7 @@ def weighted(sketch: bytes) -> tuple[list[int], list[int]]:
     """
     try:
         if sketch[2] != _FAMILY:
-            raise LakeError(f"not a KLL sketch: family {sketch[2]}. Build the table again")
+            raise LakeError(f"not a KLL sketch (family {sketch[2]}): build the table again")
         flags = sketch[3]
         if flags & _EMPTY:
             return [], []
@@ -48,7 +48,7 @@ def weighted(sketch: bytes) -> tuple[list[int], list[int]]:
         kept = (len(sketch) - at) // 8
         values = list(struct.unpack_from(f"<{kept}q", sketch, at))
     except (IndexError, struct.error):
-        raise LakeError("a KLL sketch is cut off: build the table again") from None
+        raise LakeError("a KLL sketch is truncated: build the table again") from None
     # Items are packed from where the lowest level begins.
     ends = [begin - levels[0] for begin in levels[1:]] + [kept]
     begins = [begin - levels[0] for begin in levels]

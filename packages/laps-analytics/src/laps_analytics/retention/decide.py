@@ -40,8 +40,9 @@ def period(text: str) -> int | None:
         return None
     if (found := _PERIOD.fullmatch(text)) is None:
         raise UsageError(
-            f"{text!r} is not a time to keep something: 7d, 4w, 2y, or {FOREVER};"
-            " the least is 1d, for hours that are open and for copies"
+            f"{text!r} is not a period: use days, weeks or years such as 7d, 4w or 2y, or"
+            f" {FOREVER};"
+            " the least is 1d"
         )
     return int(found[1]) * _DAYS[found[2]]
 
@@ -60,7 +61,7 @@ class Periods:
         for (lower, less), (upper, more) in pairwise(kept.items()):
             if more is not None and (less is None or less > more):
                 raise UsageError(
-                    f"{lower} would be kept for longer than {upper}, which is made from it:"
+                    f"{lower} would be kept longer than {upper}, which is built from it:"
                     f" keep {upper} at least as long"
                 )
 
@@ -69,7 +70,10 @@ class Periods:
         """Parse the periods of bronze, silver and gold, such as ``7d,30d,2y``. Bills are kept."""
         parts = text.split(",")
         if len(parts) != 3:
-            raise UsageError(f"{text!r} is not three times, of bronze, silver and gold: 7d,30d,2y")
+            raise UsageError(
+                f"{text!r} is not three periods for bronze, silver and gold: write them as"
+                " 7d,30d,2y"
+            )
         bronze, silver, gold = map(period, parts)
         return cls(bronze=bronze, silver=silver, gold=gold)
 
@@ -109,7 +113,7 @@ def decide(
     kept: list[KeptDays] = []
     bronze, silver = _due(now_us, periods.bronze), _due(now_us, periods.silver)
     if first := min(map(_needed_from, open_hours), default=""):
-        why = "an hour that a stream left open is not made whole: run `laps-analytics ingest`"
+        why = "a stream left an hour open: run `laps-analytics ingest`"
         if bronze > first:
             bronze = first
             kept.append(KeptDays("bronze", first, why))
@@ -124,7 +128,7 @@ def decide(
     gold = _due(now_us, periods.gold)
     # What silver still has would only be built again.
     if gold > silver:
-        kept.append(KeptDays("gold", silver, "its silver is still there"))
+        kept.append(KeptDays("gold", silver, "its silver is kept"))
         gold = silver
     bills = min(gold, _due(now_us, periods.bills))
     new = Horizon(bronze=bronze, silver=silver, gold=gold, bills=bills)
@@ -150,7 +154,7 @@ def _needed_from(hour: Hour) -> str:
 
 def _not_built(tables: list[str]) -> str:
     some = ", ".join(tables[:_FEW]) + (f" and {len(tables) - _FEW} more" * (len(tables) > _FEW))
-    return f"gold is not built from it ({some}): run `laps-analytics build`, or say --unbuilt"
+    return f"it is not built into gold ({some}): run `laps-analytics build`, or give --unbuilt"
 
 
 def day_before(day: str) -> str:

@@ -115,7 +115,7 @@ def retain_locked(
     """
     if journal.state.get("batch") is not None:
         raise ConflictError(
-            f"an ingest into {lake.root} was begun and is not done: run `laps-analytics ingest`"
+            f"an ingest into {lake.root} is unfinished: run `laps-analytics ingest` first"
         )
     inputs = Inputs(lake)
     found = decide(

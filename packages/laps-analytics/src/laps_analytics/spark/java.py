@@ -90,16 +90,16 @@ def find_java(
             return home
         runtime = runtime_of(home / "bin" / "java")
         if runtime is None:
-            looked.append(f"{name} {home}: no Java")
+            looked.append(f"{name} {home}: not a Java runtime")
         elif runtime.version < MINIMUM:
             looked.append(f"{name} {home}: Java {runtime.version}")
         else:
             if looked and "JAVA_HOME" in environ:
-                warn(f"Java {runtime.version} of {home} is used ({looked[0]})")
+                warn(f"using Java {runtime.version} of {home} instead ({looked[0]})")
             return home if _VECTOR in runtime.modules else _wrapped(home)
     raise JavaMissingError(
         f"Spark needs Java {MINIMUM} or newer ({'; '.join(looked) or 'none found'})."
-        " Install one and set JAVA_HOME, or: pip install 'laps-analytics[java]'"
+        " Install it and set JAVA_HOME, or: pip install 'laps-analytics[java]'"
     )
 
 

@@ -73,9 +73,11 @@ def check_memory(memory: str) -> None:
     """Raise :class:`UsageError` if a text is not a memory size that a JVM accepts."""
     found = _MEMORY.fullmatch(memory)
     if found is None:
-        raise UsageError(f"--memory {memory} is no size: write a number and a unit, such as 4g")
+        raise UsageError(f"--memory {memory} is not a size: write a number and a unit, such as 4g")
     if int(found[1]) << _POWERS[found[2].lower()] < _LEAST_MEMORY:
-        raise UsageError(f"--memory {memory} is too little: Spark needs 450m, and 2g to be of use")
+        raise UsageError(
+            f"--memory {memory} is too little: Spark needs at least 450m; use 2g or more"
+        )
 
 
 def check_master(master: str) -> None:
@@ -85,8 +87,8 @@ def check_master(master: str) -> None:
     """
     if _MASTER.fullmatch(master) is None:
         raise UsageError(
-            f"--master {master} is no master of Spark:"
-            " local[N], local[*], spark://host:port, yarn or k8s://host:port"
+            f"--master {master} is not a Spark master: use local[N], local[*],"
+            " spark://host:port, yarn or k8s://host:port"
         )
     if master.startswith("spark://"):
         hosts = [part.rpartition(":") for part in master.removeprefix("spark://").split(",")]
@@ -104,9 +106,11 @@ def check_remote(remote: str) -> None:
     except ValueError:
         host, port = None, 0
     if host is None or not remote.startswith("sc://"):
-        raise UsageError(f"--remote {remote} is no server of Spark Connect: sc://host:port")
+        raise UsageError(f"--remote {remote} is not a Spark Connect server: use sc://host:port")
     if find_spec("grpc") is None:
-        raise StartError("--remote needs the client: pip install 'laps-analytics[connect]'")
+        raise StartError(
+            "--remote needs the Spark Connect client: pip install 'laps-analytics[connect]'"
+        )
     _require_reachable([(host, port)], f"--remote {remote}")
 
 
@@ -119,7 +123,9 @@ def _require_reachable(places: Iterable[tuple[str, int]], option: str) -> None:
             said.append(f"{host}:{port}: {error.strerror or error}")
         else:
             return
-    raise StartError(f"{option} is not reached ({'; '.join(said)}): start it, or name another")
+    raise StartError(
+        f"{option} cannot be reached ({'; '.join(said)}): start it, or name another one"
+    )
 
 
 def is_harmless(line: str) -> bool:
@@ -211,15 +217,18 @@ def start_failure(error: BaseException, lines: Iterable[str]) -> str:
 
 
 _WORKER_ADVICE: Final = (
-    "install laps-analytics there, and name that Python by PYSPARK_PYTHON (with --remote: where the"
-    " Connect server is started); what was taken is kept, run again"
+    "install laps-analytics there, and set PYSPARK_PYTHON to that Python (with --remote: for the"
+    " Connect server); then run the command again"
 )
 _WORKER_FAULTS: Final = (
-    (re.compile(r"Cannot run program \"([^\"\n]*python[^\"\n]*)\""), "Spark's workers have no {}"),
+    (
+        re.compile(r"Cannot run program \"([^\"\n]*python[^\"\n]*)\""),
+        "Spark's workers cannot find {}",
+    ),
     (re.compile(r"No module named '([\w.]+)'"), "the Python of Spark's workers has no {}"),
     (
         re.compile(r"PYTHON_VERSION_MISMATCH"),
-        "the Python of Spark's workers is of another version",
+        "the Python of Spark's workers has another version",
     ),
 )
 

@@ -180,7 +180,7 @@ def spark_session(settings: SessionSettings | None = None) -> SparkSession:
 def check_settings(chosen: SessionSettings) -> None:
     """Raise what :func:`spark_session` would raise for its options, without starting Spark."""
     if chosen.master and chosen.remote:
-        raise UsageError("--master and --remote exclude each other: a cluster or a Connect server")
+        raise UsageError("--master and --remote exclude each other: give one of them")
     if chosen.remote:
         check_remote(chosen.remote)
         return
@@ -238,8 +238,8 @@ def _option_hint(message: str, chosen: SessionSettings) -> str:
     """Return a hint at the option that caused a fault; empty if unknown."""
     text = message.lower()
     if any(word in text for word in ("heap", "memory", "-xm")):
-        return f" (look at --memory {chosen.driver_memory})"
-    return f" (look at --master {chosen.master})" if chosen.master else ""
+        return f" (check --memory {chosen.driver_memory})"
+    return f" (check --master {chosen.master})" if chosen.master else ""
 
 
 def _warn(text: str) -> None:

@@ -83,7 +83,7 @@ def load_fibre() -> Fibre:
         import topohub  # noqa: PLC0415 - an extra, and half a second
     except ImportError:
         raise UsageError(
-            "the synthetic world needs topohub: pip install 'laps-analytics[world]'"
+            "the synthetic network needs topohub: pip install 'laps-analytics[world]'"
         ) from None
     with warnings.catch_warnings():
         # topohub leaves its file to the garbage collector.
@@ -194,7 +194,7 @@ def make_backbone(seed: int, *, edges: int = 120, vias: int = 25) -> Backbone:
     of each region.
     """
     if edges < 2 or vias < 0:
-        raise UsageError(f"a world of {edges} Edges and {vias} Vias: at least two Edges")
+        raise UsageError(f"{edges} Edges and {vias} Vias are too few: use at least two Edges")
     fibre = load_fibre()
     rng = np.random.default_rng(np.random.SeedSequence([0x1A95, seed]))
     relays = _place(fibre, rng, edges, vias)
@@ -242,7 +242,7 @@ def _symmetric(values: Floats) -> Floats:
 def _place(fibre: Fibre, rng: np.random.Generator, edges: int, vias: int) -> tuple[Relay, ...]:
     cities = np.array([number for number, name in enumerate(fibre.names) if name])
     if edges + vias > len(cities):
-        raise UsageError(f"{edges + vias} relays, and the world has {len(cities)} cities")
+        raise UsageError(f"{edges + vias} relays are too many: there are {len(cities)} cities")
     degree = np.array([len(fibre.around[city]) for city in cities], dtype=float)
     weight = degree**1.5 * np.exp(0.5 * rng.standard_normal(len(cities)))
     chosen = rng.choice(len(cities), size=edges, replace=False, p=weight / weight.sum())
@@ -296,7 +296,7 @@ def _hubs(fibre: Fibre, cities: npt.NDArray[np.int64], taken: list[int], count: 
     for _ in range(count):
         open_ones = [region for region in members if len(hubs[region]) < len(free[region])]
         if not open_ones:
-            raise UsageError(f"{count} Vias: there are not so many cities where Edges are")
+            raise UsageError(f"{count} Vias are too many for the cities near the Edges")
         region = max(open_ones, key=lambda name: (len(members[name]) / (len(hubs[name]) + 1), name))
         sums = np.minimum(far[region], reach[region]).sum(axis=1)
         sums[[free[region].index(at) for at in hubs[region]]] = np.inf

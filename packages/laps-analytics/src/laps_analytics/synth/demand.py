@@ -51,7 +51,7 @@ def make_demand(
 ) -> list[TrackDemand]:
     """Return the tracks of a backbone, from its seed."""
     if tracks < 1:
-        raise UsageError("a world without tracks has nothing to plan")
+        raise UsageError("tracks must be at least 1")
     rng = np.random.default_rng(np.random.SeedSequence([0x1A95, backbone.seed, 1]))
     edges = np.array(backbone.edges)
     weight = np.array([backbone.relays[edge].weight for edge in edges])

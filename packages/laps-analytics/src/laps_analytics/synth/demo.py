@@ -80,8 +80,10 @@ def run_demo(
     progress: StepProgress | None = None,
 ) -> Demo:
     """Run the demo in an empty folder; raise :class:`OutputError` if it is not empty."""
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(f"{folder} is a file: name a new folder")
     if folder.exists() and any(folder.iterdir()):
-        raise OutputError(f"{folder} is not empty: name a new folder, or remove it")
+        raise OutputError(f"{folder} is not empty: name a new folder")
     steps = _Steps(progress)
 
     steps.begin("world", f"A world from seed {seed}: places, relays, viewers, and their telemetry")

@@ -108,7 +108,7 @@ def explain_(
         name = _track(track) if track else None
         scope = "" if name is None else policy.scope(name)
         if topology is not None and not via:
-            relays = known.way(policy, scope, ends[0], ends[1])
+            relays = known.path(policy, scope, ends[0], ends[1])
         else:
             relays = [ends[0], *(known.node(each) for each in via or ()), ends[1]]
     found = explain(policy, relays, name)
@@ -189,7 +189,7 @@ class _Network:
         self._names: dict[str, NodeId] = {}
         self._links: dict[NodeId, dict[NodeId, float]] = {}
         self.passed: list[Link] = []
-        """The countries that it says links pass."""
+        """Links of the topology with the countries that they cross."""
         if file is None:
             return
         document = read_document(file)
@@ -226,7 +226,7 @@ class _Network:
             node_id = NodeId.parse(text)
         return self._nodes.get(node_id) or stranger(node_id)
 
-    def way(
+    def path(
         self, policy: RulePolicy, scope: str, source: NodeSelf, target: NodeSelf
     ) -> list[NodeSelf]:
         """Return the best path that policy allows; the best of all if it allows none."""
@@ -235,7 +235,7 @@ class _Network:
         )
         if found is None:
             raise LapsError(
-                f"no way from {source.node_id} to {target.node_id} in the topology; give --via"
+                f"no path from {source.node_id} to {target.node_id} in the topology; give --via"
             )
         return found
 

@@ -1,19 +1,19 @@
 """Policy: who may peer, what may pass, and along which paths.
 
-A policy can only narrow: what no rule mentions is allowed. The page
-docs/explanation/policy-and-steering.md explains it. ::
+A policy can only forbid: what no rule mentions is allowed. The page docs/explanation/policy-and-
+steering.md explains it. ::
 
     TOML --> config --> Rules (rules, patterns) --> RulePolicy ----.
                                                     (judges)       +--> Policy (interface)
                         no rules --> OpenPolicy -------------------'    asked by the network
 
-    GET /v1/network/policy --> words: the rules as text
+    GET /v1/network/policy --> rule_text: the rules as text
     laps-relay policy      --> rule_policy.explain: which rule decides, and why
 
 Other packages import ``OPEN_POLICY``, ``OpenPolicy`` and ``RulePolicy`` from here, the ``Policy``
 interface from ``interface``, ``explain`` from ``rule_policy``, and ``rules``, ``patterns``,
-``facts`` and ``words``. The simulator's mutants also break ``judges``. Nothing here imports the
-network.
+``facts`` and ``rule_text``. The simulator's mutants also patch ``judges``. No module here imports
+the network.
 """
 
 from laps_relay.policy.open_policy import OPEN_POLICY, OpenPolicy

@@ -1,7 +1,7 @@
 """What policy knows of a node: its regions, its country, its labels.
 
-A node says where it is and what it is; the operator may know better. What the policy's own
-``[[node]]`` entries say of a node ID counts more than what the node says of itself.
+A node declares its place and labels; the operator may know better. The policy's own ``[[node]]``
+entries for a node id override what the node declares.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ __all__ = [
 ]
 
 COUNTRY: Final = "country"
-"""The label with which a node says in which country it stands."""
+"""The label with which a node declares its country."""
 REGION: Final = "region"
-"""The label of a subscribe's scope that says the same of a region."""
+"""The label of a subscribe's scope that declares its region."""
 
 _MEMO: Final = 65_536
 _NEVER: Final = Stamp(0, 0)
 
 
 def stranger(node_id: NodeId, *, region: str = "", labels: tuple[Label, ...] = ()) -> NodeSelf:
-    """A node that nobody has described: policy goes by its ID, and by what else is said of it."""
+    """Return a node of which only the id is known, and what else is given."""
     return NodeSelf(
         node_id=node_id, relay_type=RelayType.EDGE, stamp=_NEVER, region=region, labels=labels
     )
 
 
 def country_label(node: NodeSelf) -> str:
-    """The country that a node says it stands in; empty if it says none."""
+    """Return the country that a node declares; empty if it declares none."""
     return next((label.value.upper() for label in node.labels if label.key == COUNTRY), "")
 
 
 def scope_of(region: str) -> tuple[Label, ...]:
-    """What the subscribes of a node say of it in their scope."""
+    """Return the scope that the subscribes of a node carry."""
     return (Label(REGION, region),) if region else ()
 
 
 class Facts:
-    """Of one node. The same facts are the same object, so that they are a cheap key."""
+    """The facts of one node. Equal facts are the same object, so that they are a cheap key."""
 
     __slots__ = ("country", "labels", "node_id", "region", "regions")
 
@@ -62,26 +62,26 @@ class Facts:
     ) -> None:
         self.node_id = node_id
         self.regions = frozenset(regions)
-        """All that it is in."""
+        """All regions of the node."""
         self.region = regions[0] if regions else ""
-        """The one that it counts for: the first of the policy."""
+        """The region that it counts for: the first of the policy."""
         self.country = country
         self.labels = labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """Nodes that belong together. Who meets any of the conditions is in it."""
+    """A region. A node that meets any of the conditions is in it."""
 
     name: str
     nodes: tuple[NodePattern, ...] = ()
     names: frozenset[str] = frozenset()
-    """What nodes call their region themselves."""
+    """Region names that nodes declare."""
     countries: frozenset[str] = frozenset()
     labels: tuple[tuple[str, str], ...] = ()
 
     def holds(self, node_id: NodeId, own: str, country: str, labels: Mapping[str, str]) -> bool:
-        """Whether a node is in it."""
+        """Return whether a node is in the region."""
         return (
             own in self.names
             or country in self.countries
@@ -92,7 +92,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeNote:
-    """What the operator says of nodes."""
+    """What the operator states about nodes."""
 
     nodes: tuple[NodePattern, ...]
     country: str = ""
@@ -100,7 +100,7 @@ class NodeNote:
 
 
 class FactBook:
-    """Facts of nodes, remembered for as long as a node says the same."""
+    """The facts of nodes, kept as long as a node declares the same."""
 
     __slots__ = ("_known", "_names", "_notes", "_regions", "_sources")
 
@@ -112,7 +112,7 @@ class FactBook:
         self._sources: dict[tuple[NodeId, tuple[Label, ...]], Facts] = {}
 
     def of(self, node: NodeSelf) -> Facts:
-        """Facts of a node that is known."""
+        """Return the facts of a known node."""
         known = self._known.get(node.node_id)
         if known is not None and known[0] == node.region and known[1] == node.labels:
             return known[2]
@@ -123,7 +123,7 @@ class FactBook:
         return facts
 
     def of_source(self, node_id: NodeId, scope: tuple[Label, ...] = ()) -> Facts:
-        """Facts of the source of an entry: its ID, and what the entry's scope says of it."""
+        """Return the facts of the source of an entry: by its id and the entry's scope."""
         key = (node_id, scope)
         facts = self._sources.get(key)
         if facts is None:
@@ -137,7 +137,7 @@ class FactBook:
     def _find(self, node: NodeSelf) -> Facts:
         labels = {label.key: label.value for label in node.labels}
         country = ""
-        # Of several notes the first counts most: it is written last.
+        # The first of several notes wins: it is applied last.
         for note in reversed(self._notes):
             if any(pattern.matches(node.node_id) for pattern in note.nodes):
                 labels |= dict(note.labels)
@@ -148,8 +148,8 @@ class FactBook:
             for region in self._regions
             if region.holds(node.node_id, node.region, country, labels)
         )
-        # A region that the policy does not define is what the node says; one that it defines is
-        # not entered by claiming to be in it.
+        # A node may declare a region that the policy does not define. It cannot enter a defined
+        # region by declaring it.
         if not regions and node.region and node.region not in self._names:
             regions = (node.region,)
         return Facts(node.node_id, regions, country, labels)

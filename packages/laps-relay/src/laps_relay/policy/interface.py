@@ -17,7 +17,7 @@ NodeInfoLookup: TypeAlias = "Callable[[NodeId], NodeInfo | None]"
 
 
 class ClassLimits(NamedTuple):
-    """What a class of service asks of a way."""
+    """The limits that a class of service sets for a path."""
 
     max_rtt_us: int | None = None
     max_loss: float | None = None
@@ -25,57 +25,58 @@ class ClassLimits(NamedTuple):
 
 
 class Policy(Protocol):
-    """Administrative policy: it can only narrow (``laps_relay.policy``).
+    """Administrative policy. It can only forbid; ``None`` always means: allowed.
 
-    ``None`` always means: allowed.
+    A method that decides returns a ``Refusal`` with the rule and the reason, or None.
     """
 
     def peer(self, node: NodeSelf) -> Refusal | None:
-        """Whether this node may peer with us at all."""
+        """Decide whether a node may peer with this relay at all."""
 
     def import_node(self, info: NodeInfo, peer: NodeSelf, lookup: NodeInfoLookup) -> Refusal | None:
-        """Whether we may use this way to a node.
+        """Decide whether this relay may use a path to a node.
 
-        It depends on transit nodes, their countries and the declared IP paths of the links.
+        The decision depends on transit nodes, their countries and the declared IP paths of the
+        links.
         """
 
     def export_node(self, info: NodeInfo, peer: NodeSelf) -> Refusal | None:
-        """Whether the peer may hear of this node from us."""
+        """Decide whether a node may be advertised to a peer."""
 
     def import_announce(self, entry: AnnounceInfo, peer: NodeSelf) -> Refusal | None:
-        """Whether this may come in."""
+        """Decide whether an announce of a peer is accepted."""
 
     def export_announce(self, entry: AnnounceInfo, peer: NodeSelf) -> Refusal | None:
-        """Whether this may go to that peer."""
+        """Decide whether an announce may be sent to a peer."""
 
     def import_subscribe(self, entry: SubscribeInfo, peer: NodeSelf) -> Refusal | None:
-        """Whether this may come in."""
+        """Decide whether a subscribe of a peer is accepted."""
 
     def export_subscribe(self, entry: SubscribeInfo, peer: NodeSelf) -> Refusal | None:
-        """Whether this may go to that peer."""
+        """Decide whether a subscribe may be sent to a peer."""
 
     def subscribe(
         self, name: FullTrackName, entry: SubscribeInfo, source: NodeSelf, local: NodeSelf
     ) -> Refusal | None:
-        """At the o-relay: whether subscribers at ``source`` may have this track."""
+        """Decide at the o-relay whether subscribers at ``source`` may have a track."""
 
     def local_subscribe(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
-        """At the s-relay: whether our own clients may have this track."""
+        """Decide at the s-relay whether our own clients may have a track."""
 
     def scope(self, name: FullTrackName) -> str:
-        """The class of service of a track; "" if the policy knows none for it."""
+        """Return the class of service of a track; "" if the policy has none for it."""
 
     def region(self, node: NodeSelf) -> str:
-        """The region that a node counts for; "" if it is in none."""
+        """Return the region of a node; "" if it is in none."""
 
     def country(self, node: NodeSelf) -> str:
-        """The country that a node stands in, two letters; "" if nobody says."""
+        """Return the country of a node, two letters; "" if it is unknown."""
 
     def path(self, scope: str, nodes: Sequence[NodeSelf]) -> Refusal | None:
-        """Whether data of this class may go along these relays.
+        """Decide whether data of a class may go along these relays.
 
-        We are the first of them, the target is the last.
+        The first node is this relay, the last is the target.
         """
 
     def limits(self, scope: str) -> ClassLimits:
-        """What the class asks of a way."""
+        """Return the limits that a class sets for a path."""

@@ -1,7 +1,7 @@
-"""Applying rules: every judge says what it found, rule by rule.
+"""The checks that apply rules: each check yields a finding for every rule.
 
 A policy in use stops at the first finding that is not allowed; ``policy explain`` shows all. Both
-read the same findings, so an explanation cannot differ from what happens.
+read the same findings, so an explanation cannot differ from the decision.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MEMO: Final = 65_536
 
 
 class Finding(NamedTuple):
-    """What one rule says of one thing."""
+    """The decision of one rule about one subject."""
 
     rule: str
     subject: str
@@ -38,7 +38,7 @@ class Finding(NamedTuple):
 
 
 def first_refusal(findings: Iterable[Finding]) -> Refusal | None:
-    """What a policy in use makes of findings."""
+    """Return the first finding that is not allowed as a refusal; None if all are allowed."""
     for finding in findings:
         if not finding.allowed:
             return Refusal(finding.rule, finding.reason)
@@ -46,14 +46,14 @@ def first_refusal(findings: Iterable[Finding]) -> Refusal | None:
 
 
 def node_finding(rule: str, fence: Fence, subject: str, facts: Facts) -> Iterator[Finding]:
-    """One node before one fence; nothing if the fence says nothing."""
+    """Yield the finding of one fence about one node; nothing if the fence is open."""
     if not fence.is_open:
         wrong = fence.against(facts)
         yield Finding(rule, subject, wrong is None, wrong or "nothing is against it")
 
 
 class LinkTable:
-    """Countries that IP packets pass between two nodes, remembered."""
+    """The countries that IP packets pass between two nodes, cached."""
 
     __slots__ = ("_found", "_links")
 
@@ -62,7 +62,7 @@ class LinkTable:
         self._found: dict[tuple[NodeId, NodeId], tuple[Link, ...]] = {}
 
     def between(self, one: NodeId, other: NodeId) -> tuple[Link, ...]:
-        """All declarations that match, in either direction."""
+        """Return all matching declarations, in either direction."""
         if not self._links:
             return ()
         found = self._found.get((one, other))
@@ -85,9 +85,9 @@ def _joins(link: Link, one: NodeId, other: NodeId) -> bool:
 def path_findings(
     fences: Sequence[tuple[str, Fence]], links: LinkTable, relays: Sequence[Facts]
 ) -> Iterator[Finding]:
-    """Transit relays, and the links between all relays, before each fence.
+    """Yield the findings of each fence about transit relays and the links between all relays.
 
-    The first relay and the last are the ends of the way: they are not transit.
+    The first relay and the last are the ends of the path: they are not transit.
     """
     for rule, fence in fences:
         if fence.is_open:
@@ -106,7 +106,7 @@ def path_findings(
 
 
 class HashedFilter:
-    """A filter whose namespaces are hashes: that is all that an entry carries (laps-2, 2)."""
+    """A filter with hashed namespaces: an entry carries only hashes (laps-2, 2)."""
 
     __slots__ = ("_accept", "_name", "_rules", "has_rules", "is_open")
 
@@ -117,12 +117,12 @@ class HashedFilter:
         self._accept = wanted.accept
         self._rules = tuple(zip(wanted.rules, prefixes, strict=True))
         self.is_open = wanted.accept and all(rule.accept for rule in wanted.rules)
-        """Whether it lets everything pass: then nobody need ask."""
+        """Whether the filter accepts everything: then it need not be evaluated."""
         self.has_rules = not wanted.accept or bool(wanted.rules)
-        """Whether it was written at all."""
+        """Whether the operator wrote the filter at all."""
 
     def finding(self, peer: Facts, source: Facts, elements: tuple[int, ...] | None) -> Finding:
-        """What the first rule that matches says, or the default."""
+        """Return the finding of the first rule that matches, or of the default."""
         for rule, prefix in self._rules:
             if (prefix is None or _begins(elements, prefix)) and _matches(rule, peer, source):
                 says = "accepted" if rule.accept else "denied"
@@ -141,7 +141,7 @@ class HashedFilter:
     def refusal(
         self, peer: Facts, source: Facts, elements: tuple[int, ...] | None = None
     ) -> Refusal | None:
-        """What a policy in use makes of it."""
+        """Return the refusal of the first rule that matches, or None."""
         finding = self.finding(peer, source, elements)
         return None if finding.allowed else Refusal(finding.rule, finding.reason)
 

@@ -1,4 +1,4 @@
-"""The policy of a relay that was given none: everything is allowed."""
+"""The policy of a relay that has no rules: everything is allowed."""
 
 # ruff: noqa: ARG002  # it has the methods of a policy, and looks at nothing
 
@@ -16,7 +16,7 @@ from laps_wire.peering.laps2 import AnnounceInfo, NodeInfo, NodeSelf, SubscribeI
 __all__ = ["NO_LIMITS", "OPEN_POLICY", "OpenPolicy"]
 
 NO_LIMITS: Final = ClassLimits()
-"""What a class asks of a way if nobody said anything."""
+"""The limits of a class without limits."""
 
 
 class OpenPolicy:
@@ -25,63 +25,63 @@ class OpenPolicy:
     __slots__ = ()
 
     def peer(self, node: NodeSelf) -> Refusal | None:
-        """Everybody may peer."""
+        """Allow every node."""
         return None
 
     def import_node(self, info: NodeInfo, peer: NodeSelf, lookup: NodeInfoLookup) -> Refusal | None:
-        """Every way may be used."""
+        """Allow every path."""
         return None
 
     def export_node(self, info: NodeInfo, peer: NodeSelf) -> Refusal | None:
-        """Everybody may hear of every node."""
+        """Allow every node to every peer."""
         return None
 
     def import_announce(self, entry: AnnounceInfo, peer: NodeSelf) -> Refusal | None:
-        """All come in."""
+        """Accept every announce."""
         return None
 
     def export_announce(self, entry: AnnounceInfo, peer: NodeSelf) -> Refusal | None:
-        """All go out."""
+        """Allow every announce to every peer."""
         return None
 
     def import_subscribe(self, entry: SubscribeInfo, peer: NodeSelf) -> Refusal | None:
-        """All come in."""
+        """Accept every subscribe."""
         return None
 
     def export_subscribe(self, entry: SubscribeInfo, peer: NodeSelf) -> Refusal | None:
-        """All go out."""
+        """Allow every subscribe to every peer."""
         return None
 
     def subscribe(
         self, name: FullTrackName, entry: SubscribeInfo, source: NodeSelf, local: NodeSelf
     ) -> Refusal | None:
-        """Everybody may have every track."""
+        """Allow every track to every subscriber."""
         return None
 
     def local_subscribe(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
-        """Everybody may have every track."""
+        """Allow every track to our own clients."""
         return None
 
     def scope(self, name: FullTrackName) -> str:
-        """There are no classes."""
+        """Return "": there are no classes."""
         return ""
 
     def region(self, node: NodeSelf) -> str:
-        """The node's own word."""
+        """Return the region that the node declares."""
         return node.region
 
     def country(self, node: NodeSelf) -> str:
-        """The node's own word."""
+        """Return the country that the node declares."""
         return country_label(node)
 
     def path(self, scope: str, nodes: Sequence[NodeSelf]) -> Refusal | None:
-        """Every way may be used."""
+        """Allow every path."""
         return None
 
     def limits(self, scope: str) -> ClassLimits:
-        """There are none."""
+        """Return no limits."""
         return NO_LIMITS
 
 
 OPEN_POLICY: Final = OpenPolicy()
-"""The one instance that is needed."""
+"""The only instance that is needed."""

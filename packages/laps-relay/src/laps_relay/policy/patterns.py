@@ -22,7 +22,7 @@ _EXAMPLE: Final = "100.*:*"
 
 
 class NodePattern(NamedTuple):
-    """Some bits of a node ID must be these."""
+    """A pattern: some bits of a node id must have these values."""
 
     mask: int
     value: int
@@ -30,7 +30,7 @@ class NodePattern(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a pattern; what is wrong with a text is said and pointed at."""
+        """Parse a pattern. Raises ``TextFormError`` that points at the fault."""
         if text == "*":
             return cls(0, 0, text)
         mask = 0
@@ -54,7 +54,7 @@ class NodePattern(NamedTuple):
         return cls(mask, NodeId.parse(text.replace("*", "0")), text)
 
     def matches(self, node: int) -> bool:
-        """Whether a node is one of these."""
+        """Return whether a node matches."""
         return node & self.mask == self.value
 
     def __str__(self) -> str:

@@ -40,7 +40,7 @@ _MEMO: Final = 65_536
 
 
 class RulePolicy:
-    """Rules in use at one relay."""
+    """The rules of an operator in use at one relay."""
 
     __slots__ = (
         "_book",
@@ -50,19 +50,19 @@ class RulePolicy:
         "_hasher",
         "_links",
         "_local",
+        "_path_refusals",
         "_tracks",
-        "_ways",
         "rules",
     )
 
     def __init__(self, rules: Rules, hasher: KeyedHasher, *, local: NodeId) -> None:
-        """Compile; ``hasher`` is the network's, ``local`` is the relay that asks."""
+        """Compile the rules; ``hasher`` is the network's, ``local`` is this relay."""
         self.rules = rules
         self._local = local
         self._book = FactBook(rules.regions, rules.notes)
         self._links = LinkTable(rules.links)
         self._fenced = not rules.transit.is_open
-        self._ways: dict[tuple[str, tuple[Facts, ...]], Refusal | None] = {}
+        self._path_refusals: dict[tuple[str, tuple[Facts, ...]], Refusal | None] = {}
         self._fences: dict[str, tuple[tuple[str, Fence], ...]] = {
             name: (("transit", rules.transit), (f"classes.{name}.transit", service.transit))
             for name, service in rules.classes.items()
@@ -87,11 +87,11 @@ class RulePolicy:
     # Peers and nodes
 
     def peer(self, node: NodeSelf) -> Refusal | None:
-        """Whether this node may peer with us at all."""
+        """Decide whether a node may peer with this relay at all."""
         return first_refusal(self.explain_peer(node))
 
     def import_node(self, info: NodeInfo, peer: NodeSelf, lookup: NodeInfoLookup) -> Refusal | None:
-        """Whether we may use this way to a node: transit for all classes, then the filter."""
+        """Decide whether a path to a node may be used: by the filter, then by transit rules."""
         refusal = self._node("import.node", info, peer)
         if refusal is not None:
             return refusal
@@ -105,14 +105,14 @@ class RulePolicy:
             for item in reversed(info.path)
         ]
         relays.append(self._book.of(info.node))
-        return self._judge("", tuple(relays))
+        return self._check_path("", tuple(relays))
 
     def _known(self, node: NodeId, lookup: NodeInfoLookup) -> NodeSelf:
         info = lookup(node)
         return stranger(node) if info is None else info.node
 
     def export_node(self, info: NodeInfo, peer: NodeSelf) -> Refusal | None:
-        """Whether the peer may hear of this node from us."""
+        """Decide whether a node may be advertised to a peer."""
         return self._node("export.node", info, peer)
 
     def _node(self, name: str, info: NodeInfo, peer: NodeSelf) -> Refusal | None:
@@ -124,19 +124,19 @@ class RulePolicy:
     # Entries
 
     def import_announce(self, entry: AnnounceInfo, peer: NodeSelf) -> Refusal | None:
-        """Whether this may come in."""
+        """Decide whether an announce of a peer is accepted."""
         return self._announce("import.announce", entry, peer)
 
     def export_announce(self, entry: AnnounceInfo, peer: NodeSelf) -> Refusal | None:
-        """Whether this may go to that peer."""
+        """Decide whether an announce may be sent to a peer."""
         return self._announce("export.announce", entry, peer)
 
     def import_subscribe(self, entry: SubscribeInfo, peer: NodeSelf) -> Refusal | None:
-        """Whether this may come in."""
+        """Decide whether a subscribe of a peer is accepted."""
         return self._subscribe("import.subscribe", entry, peer)
 
     def export_subscribe(self, entry: SubscribeInfo, peer: NodeSelf) -> Refusal | None:
-        """Whether this may go to that peer."""
+        """Decide whether a subscribe may be sent to a peer."""
         return self._subscribe("export.subscribe", entry, peer)
 
     def _announce(self, name: str, entry: AnnounceInfo, peer: NodeSelf) -> Refusal | None:
@@ -162,15 +162,15 @@ class RulePolicy:
         source: NodeSelf,
         local: NodeSelf,  # noqa: ARG002 - no rule is about the publisher's place
     ) -> Refusal | None:
-        """At the o-relay: whether subscribers at ``source`` may have this track."""
+        """Decide at the o-relay whether subscribers at ``source`` may have a track."""
         return first_refusal(self.explain_subscriber(name, source))
 
     def local_subscribe(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
-        """At the s-relay: whether our own clients may have this track."""
+        """Decide at the s-relay whether our own clients may have a track."""
         return first_refusal(self.explain_subscriber(name, local))
 
     def scope(self, name: FullTrackName) -> str:
-        """The class of the most specific rule that gives one; the first of equal ones."""
+        """Return the class of the most specific rule that has one; of equal rules the first."""
         found: TrackRule | None = None
         for rule in self._rules_of(name):
             if rule.service_class and (found is None or _depth(rule) > _depth(found)):
@@ -178,61 +178,61 @@ class RulePolicy:
         return "" if found is None else found.service_class
 
     def _rules_of(self, name: FullTrackName) -> Iterator[TrackRule]:
-        """Rules that match, the least specific namespace first."""
+        """Yield the rules that match, the least specific namespace first."""
         fields = name.namespace.fields
         for length in range(len(fields) + 1):
             for rule in self._tracks.get(fields[:length], ()):
                 if rule.track in (None, name.name):
                     yield rule
 
-    # Ways
+    # Paths
 
     def region(self, node: NodeSelf) -> str:
-        """The first region of the policy that the node is in, or what it says itself."""
+        """Return the first region of the policy that contains the node, or the one it declares."""
         return self._book.of(node).region
 
     def country(self, node: NodeSelf) -> str:
-        """What our notes say of it, or else the node's own word."""
+        """Return the country by the operator's notes, or the one that the node declares."""
         return self._book.of(node).country
 
     def path(self, scope: str, nodes: Sequence[NodeSelf]) -> Refusal | None:
-        """Whether data of this class may go along these relays, from us to the target."""
-        return self._judge(scope, tuple(map(self._book.of, nodes)))
+        """Decide whether data of a class may go along these relays, from this one to the target."""
+        return self._check_path(scope, tuple(map(self._book.of, nodes)))
 
-    def _judge(self, scope: str, relays: tuple[Facts, ...]) -> Refusal | None:
+    def _check_path(self, scope: str, relays: tuple[Facts, ...]) -> Refusal | None:
         key = (scope, relays)
         try:
-            return self._ways[key]
+            return self._path_refusals[key]
         except KeyError:
             pass
-        if len(self._ways) >= _MEMO:
-            self._ways.clear()
+        if len(self._path_refusals) >= _MEMO:
+            self._path_refusals.clear()
         found = first_refusal(path_findings(self._fences_of(scope), self._links, relays))
-        self._ways[key] = found
+        self._path_refusals[key] = found
         return found
 
     def _fences_of(self, scope: str) -> Sequence[tuple[str, Fence]]:
         return self._fences.get(scope) or (("transit", self.rules.transit),)
 
     def limits(self, scope: str) -> ClassLimits:
-        """What the class asks of a way."""
+        """Return the limits that a class sets for a path."""
         service = self.rules.classes.get(scope)
         return NO_LIMITS if service is None else service.limits
 
-    # Explanations: all findings of what the methods above ask for
+    # Findings of the methods above
 
     def explain_peer(self, node: NodeSelf) -> Iterator[Finding]:
-        """Of :meth:`peer`."""
+        """Yield the findings of :meth:`peer`."""
         subject = f"peer {node.node_id}"
         return node_finding("peers", self.rules.peers, subject, self._book.of(node))
 
     def explain_path(self, scope: str, nodes: Sequence[NodeSelf]) -> Iterator[Finding]:
-        """Of :meth:`path`."""
+        """Yield the findings of :meth:`path`."""
         relays = tuple(map(self._book.of, nodes))
         return path_findings(self._fences_of(scope), self._links, relays)
 
     def explain_subscriber(self, name: FullTrackName, node: NodeSelf) -> Iterator[Finding]:
-        """Of :meth:`subscribe` and :meth:`local_subscribe`."""
+        """Yield the findings of :meth:`subscribe` and :meth:`local_subscribe`."""
         facts = self._book.of(node)
         for rule in self._rules_of(name):
             yield from node_finding(
@@ -242,10 +242,10 @@ class RulePolicy:
     def explain_entry(
         self, name: str, peer: NodeSelf, source: NodeSelf, track: FullTrackName | None = None
     ) -> Iterator[Finding]:
-        """Of a filter such as ``import.subscribe``: what happens to what ``source`` says.
+        """Yield the findings of a filter such as ``import.subscribe`` about an entry of ``source``.
 
-        An announce or subscribe has a track. Of its source an announce carries nothing but the ID,
-        and a subscribe the ID and what is in its scope.
+        An announce or subscribe has a track. An announce carries only the id of its source, a
+        subscribe the id and its scope.
         """
         wanted = self._filters[name]
         if not wanted.has_rules:
@@ -259,7 +259,7 @@ class RulePolicy:
             yield wanted.finding(self._book.of(peer), said, elements)
 
     def facts(self, node: NodeSelf) -> Facts:
-        """What the policy knows of a node."""
+        """Return what the policy knows of a node."""
         return self._book.of(node)
 
 
@@ -305,15 +305,15 @@ def _all(
         yield from (Explained("subscriber", finding) for finding in found)
     first, last = relays[0], relays[-1]
     for near, far in pairwise(reversed(relays)):
-        yield from _passed(policy, "node", near, far, last, None)
+        yield from _entry_findings(policy, "node", near, far, last, None)
     if track is not None:
         for near, far in pairwise(relays):
-            yield from _passed(policy, "announce", near, far, first, track)
+            yield from _entry_findings(policy, "announce", near, far, first, track)
         for near, far in pairwise(reversed(relays)):
-            yield from _passed(policy, "subscribe", near, far, last, track)
+            yield from _entry_findings(policy, "subscribe", near, far, last, track)
 
 
-def _passed(
+def _entry_findings(
     policy: RulePolicy,
     kind: str,
     near: NodeSelf,

@@ -1,4 +1,4 @@
-"""A policy in words: one line for each rule, for people who look at a running relay."""
+"""A policy as text: one line for each rule, for operators of a running relay."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOTHING: Final = "everything is allowed"
 
 
 def rules_as_text(rules: Rules) -> list[str]:
-    """Each rule, in the order of the file; what says nothing is left out."""
+    """Return a line for each rule, in the order of the file; rules without effect are left out."""
     return list(_lines(rules)) or [NOTHING]
 
 

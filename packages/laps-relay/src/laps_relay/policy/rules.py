@@ -1,4 +1,4 @@
-"""What a policy is made of. All of it is data: :mod:`laps_relay.policy.judges` applies it."""
+"""The parts of a policy. All of them are data: :mod:`laps_relay.policy.judges` applies them."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Fence:
 
     @property
     def is_open(self) -> bool:
-        """Whether it says nothing."""
+        """Whether the fence has no condition."""
         return self == _OPEN
 
     def against(self, facts: Facts) -> str | None:
-        """What speaks against a node."""
+        """Return why a node does not pass; None if it does."""
         for pattern in self.deny_nodes:
             if pattern.matches(facts.node_id):
                 return f"node {facts.node_id} is denied ({pattern})"
@@ -60,7 +60,7 @@ class Fence:
         return self.against_countries((facts.country,))
 
     def against_countries(self, countries: tuple[str, ...]) -> str | None:
-        """What speaks against countries, of a node or of a link; "" is one that is not known."""
+        """Return why countries of a node or link do not pass; "" is an unknown country."""
         for country in countries:
             if country in self.deny_countries:
                 return f"country {country} is denied"
@@ -85,7 +85,7 @@ class ServiceClass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackRule:
-    """What holds for the tracks at and below a namespace."""
+    """A rule for the tracks at and below a namespace."""
 
     name: str
     namespace: Namespace = _EVERYWHERE
@@ -99,7 +99,7 @@ class TrackRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """Which countries IP packets pass between two relays, by the operator's word."""
+    """The countries that IP packets pass between two relays, as the operator declares."""
 
     name: str
     between: tuple[NodePattern, NodePattern]
@@ -108,7 +108,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterRule:
-    """One rule of a filter: all conditions that are there must hold."""
+    """One rule of a filter: all given conditions must hold."""
 
     name: str
     accept: bool
@@ -126,7 +126,7 @@ class FilterRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Rules in order, the first that matches decides; like a BGP route policy."""
+    """Rules in order; the first that matches decides, as in a BGP route policy."""
 
     rules: tuple[FilterRule, ...] = ()
     accept: bool = True

@@ -17,7 +17,7 @@ from laps_relay.network.events import NetworkEvent
 from laps_relay.server.edge_view import EdgeView
 from laps_relay.server.member import NetworkMember
 from laps_relay.server.traffic_recorder import TrafficRecorder
-from laps_relay.telemetry.events import Observer
+from laps_relay.telemetry.events import EdgeObserver
 from laps_relay.telemetry.logs import Logger
 from laps_relay.telemetry.metrics import Metrics
 from laps_relay.telemetry.mlog import MlogWriter
@@ -64,18 +64,20 @@ class RelayMonitor:
         self._sampling = asyncio.Lock()
         self._connections: dict[int, Connection] = {}
         self._losses = self._traces_lost = 0
-        self._observer = Observer(logger, names, metrics, telemetry)
+        self._observer = EdgeObserver(logger, names, metrics, telemetry)
         self._sampler = Sampler(view.sample, metrics, telemetry)
         self._network_observer = NetworkObserver(logger, names, metrics, telemetry)
         self._network_sampler = NetworkSampler(metrics, telemetry)
         self._recorder: TrafficRecorder | None = None
-        self._desk: PlaybackReports | None = None
+        self._playback: PlaybackReports | None = None
 
     # Life
 
-    def record(self, relay: EdgeRelay, plane: Plane, one_in: int, desk: PlaybackReports) -> None:
+    def record(
+        self, relay: EdgeRelay, plane: Plane, one_in: int, playback: PlaybackReports
+    ) -> None:
         """Write traffic counters and reports of players, if telemetry is configured."""
-        self._desk = desk
+        self._playback = playback
         if self._telemetry is not None:
             self._recorder = TrafficRecorder(
                 self._telemetry,
@@ -85,7 +87,7 @@ class RelayMonitor:
                 self._network,
                 time.monotonic,
                 one_in=one_in,
-                desk=desk,
+                playback=playback,
             )
 
     def start(self) -> None:
@@ -93,13 +95,13 @@ class RelayMonitor:
         if self._telemetry is not None:
             self._telemetry.start()
 
-    def attend(self, network: NetworkMember) -> None:
+    def network_joined(self, network: NetworkMember) -> None:
         """Observe a part in the network that the relay has from now on."""
         self._network_sampler = NetworkSampler(self._metrics, self._telemetry)
         if self._recorder is not None:
-            self._recorder.attend(network)
+            self._recorder.network_joined(network)
 
-    def left(self) -> None:
+    def network_left(self) -> None:
         """Write what waits, because the relay has left the network."""
         self._network_observer.settle(0.0, at_once=True)
 
@@ -134,7 +136,7 @@ class RelayMonitor:
         stats = connection.stats()
         return stats.bytes_received, stats.bytes_sent
 
-    def network_turn(self, now: float, events: Sequence[NetworkEvent]) -> None:
+    def observe_network(self, now: float, events: Sequence[NetworkEvent]) -> None:
         """Take the events of a turn of the peer port."""
         network = self._network()
         if network is not None:
@@ -161,12 +163,12 @@ class RelayMonitor:
 
     # Figures
 
-    async def beat(self, interval: float) -> None:
+    async def write_records(self, interval: float) -> None:
         """Write samples and records; called every ``interval`` seconds."""
         await self.sample()
         if self._recorder is not None:
             await self._recorder.report(interval)
-        self.tell_losses()
+        self.log_losses()
 
     async def sample(self, *, telemetry: bool = True) -> None:
         """Read all tables and counters once, for metrics and telemetry."""
@@ -178,12 +180,12 @@ class RelayMonitor:
             if network is not None:
                 self._network_sampler.take(network.sample(), telemetry=telemetry)
                 self._network_observer.settle(network.now)
-            if self._desk is not None:
-                self._metrics.reports_taken.inc(self._desk.take_count())
+            if self._playback is not None:
+                self._metrics.reports_taken.inc(self._playback.take_count())
             if telemetry and self._recorder is not None:
                 await self._recorder.record(sample.connections)
 
-    def tell_losses(self) -> None:
+    def log_losses(self) -> None:
         """Log lost telemetry and lost traces, once for each loss."""
         if self._mlog is not None and self._mlog.counters.failed > self._traces_lost:
             self._traces_lost = self._mlog.counters.failed

@@ -106,7 +106,7 @@ class RelayApp:
         self.certificate = obtain(config.tls, config.state_dir)
         self._plane = Plane(mapping.cache_limits(config), limits=mapping.plane_limits(config))
         self._mlog: MlogWriter | None = None
-        self._desk = PlaybackReports(mapping.report_limits(config))
+        self._playback = PlaybackReports(mapping.report_limits(config))
         self._relay = self._make_edge(config)
         self.server = EdgeServer(server_config(config, self.certificate), self._relay, self._plane)
         self.network: NetworkMember | None = None
@@ -136,7 +136,7 @@ class RelayApp:
             view=self.view,
             network=lambda: self.network,
         )
-        self._monitor.record(self._relay, self._plane, observe.delivery_sample, self._desk)
+        self._monitor.record(self._relay, self._plane, observe.delivery_sample, self._playback)
         self.server.joined = self._joined
         self._enter(config)
 
@@ -151,7 +151,7 @@ class RelayApp:
         else:
             self.network = self._make_network(config, self._keys)
         self.view.node_id = str(self.network.relay.node_id)
-        self._monitor.attend(self.network)
+        self._monitor.network_joined(self.network)
 
     def _make_stub(self, config: RelayConfig, keys: PeerKeyRing) -> NetworkMember:
         """Return the part of a Stub, which needs nothing of the network's core."""
@@ -187,7 +187,7 @@ class RelayApp:
 
     def _hooks(self) -> MemberHooks:
         return MemberHooks(
-            observe=self._monitor.network_turn,
+            observe=self._monitor.observe_network,
             applied=self._monitor.plan_applied,
             unsaved_keys=self._warn_unsaved_keys,
         )
@@ -203,9 +203,9 @@ class RelayApp:
         """Return the Edge's control plane, traced if ``observe.mlog_dir`` is set."""
         observe, settings = config.observe, mapping.edge_settings(config)
         if observe.mlog_dir is None:
-            return EdgeRelay(self._plane, self.authorizer, settings, self._desk)
+            return EdgeRelay(self._plane, self.authorizer, settings, self._playback)
         self._mlog = mlog_writer(observe.mlog_dir, observe.trace_sample)
-        traced = TracedRelay(self._plane, self.authorizer, settings, self._desk)
+        traced = TracedRelay(self._plane, self.authorizer, settings, self._playback)
         traced.trace = self._mlog.session_event
         traced.trace_end = self._mlog.session_over
         return traced
@@ -371,7 +371,7 @@ class RelayApp:
         await self.server.stop()
         if self.network is not None:
             await self.network.stop()
-            self._monitor.left()
+            self._monitor.network_left()
         self._monitor.record_last()
         for sock in (self._quic_socket, self._peer_socket):
             if sock is not None:
@@ -508,7 +508,7 @@ class RelayApp:
         while True:
             interval = self.loaded.config.observe.sample_interval
             await asyncio.sleep(interval)
-            await self._monitor.beat(interval)
+            await self._monitor.write_records(interval)
 
     async def _renew_for_ever(self) -> None:
         """Renew the development certificate, which is valid for some days only."""

@@ -9,11 +9,11 @@ from types import MappingProxyType
 from typing import Final
 
 from laps_relay.server.member import NetworkMember
-from laps_relay.telemetry.clients import Reports, cache_stat, player_report
+from laps_relay.telemetry.clients import ClientReports, cache_stat, player_report
 from laps_relay.telemetry.names import Names
 from laps_relay.telemetry.network_records import hash_text
 from laps_relay.telemetry.telemetry import TelemetryWriter
-from laps_relay.telemetry.traffic import NodeOf, Way, Ways, delivery
+from laps_relay.telemetry.traffic import Hop, HopRecords, NodeOf, delivery
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.reports import PlaybackReports
 from laps_sdk.forwarding.plane import Plane
@@ -46,11 +46,11 @@ class TrafficRecorder:
         *,
         one_in: int = 0,
         wall: Callable[[], float] = time.time,
-        desk: PlaybackReports | None = None,
+        playback: PlaybackReports | None = None,
     ) -> None:
         """``clock`` is that of the planes; one group in ``one_in`` is timed, 0 for none.
 
-        ``desk`` has the reports of players.
+        ``playback`` has the reports of players.
         """
         self._writer = writer
         self._relay = relay
@@ -59,11 +59,11 @@ class TrafficRecorder:
         self._network = network
         self._clock = clock
         self._wall = wall
-        self._ways = Ways()
-        self._reports = Reports()
+        self._hops = HopRecords()
+        self._reports = ClientReports()
         self._taken: list[TrackTraffic] = []
         """Traffic that is not written yet."""
-        self._desk = desk
+        self._playback = playback
         self._waiting: list[tuple[float, ClientReport]] = []
         """Reports, and when their windows ended."""
         self._at = clock()
@@ -73,7 +73,7 @@ class TrafficRecorder:
             self._samples = Samples(one_in, lambda name: int(self._text(name), 16))
             plane.time_objects(self._samples)
 
-    def attend(self, network: NetworkMember) -> None:
+    def network_joined(self, network: NetworkMember) -> None:
         """Count traffic of a part in the network that the relay has from now on."""
         network.count_traffic(self._samples)
 
@@ -81,7 +81,7 @@ class TrafficRecorder:
         """Write one window, with turns of the loop in between."""
         numbers = self._relay.track_numbers()
         for at in range(0, len(numbers), _PART):
-            # Kept here: who is cancelled in between leaves it to the last record.
+            # Stored in the object: if the task is cancelled, record_last writes it.
             self._taken += self._plane.take_traffic(numbers[at : at + _PART])
             await asyncio.sleep(0)
         self._taken += self._plane.take_traffic(())
@@ -116,7 +116,7 @@ class TrafficRecorder:
 
     def _write(self, connections: Mapping[int, ConnectionStats] = MappingProxyType({})) -> None:
         tracks, self._taken = self._taken, []
-        # Both clocks at one moment: times are taken by the one, and told by the other.
+        # Read both clocks together: times are measured by one and recorded by the other.
         now, wall = self._clock(), self._wall()
         before, self._at = self._at, now
         window_ms = int((now - before) * 1000)
@@ -125,11 +125,11 @@ class TrafficRecorder:
         foreign = _nobody if network is None else network.foreign_node_of
         came, sent = ([], []) if network is None else network.take_traffic()
         bodies = self._deliveries(wall - now, peer, foreign)
-        waits: dict[Way, list[float]] = {}
+        waits: dict[Hop, list[float]] = {}
         for _, body in bodies:
-            way = body.track, body.in_peer, body.out_peer
-            waits.setdefault(way, []).append((body.out_us - body.in_us) / 1000)
-        for record in self._ways.records(
+            hop = body.track, body.in_peer, body.out_peer
+            waits.setdefault(hop, []).append((body.out_us - body.in_us) / 1000)
+        for record in self._hops.records(
             window_ms,
             tracks,
             came,
@@ -144,9 +144,9 @@ class TrafficRecorder:
             self._writer.put(body, ago=now - sent_at)
         clients = self._plane.take_clients()
         reports = [*self._reports.records(window_ms, clients, connections, self._text, self._ids)]
-        if self._desk is not None:
+        if self._playback is not None:
             watched = {client.session: client.track for client in clients}
-            for said in self._desk.take_windows(now):
+            for said in self._playback.take_windows(now):
                 name = watched.get(said.session)
                 track = None if name is None else self._text(name)
                 reports.append(player_report(said, track, self._names.hashed_text))

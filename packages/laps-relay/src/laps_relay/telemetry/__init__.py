@@ -2,7 +2,7 @@
 
 ::
 
-    events of the Edge -----> events.Observer ----------.     .--> logs      standard error
+    events of the Edge -----> events.EdgeObserver ------.     .--> logs      standard error
     events of the network --> network.NetworkObserver --+-----+--> metrics   GET /metrics
     tables, every interval -> sampler, network_sampler -'     '--> telemetry JSON Lines files
     traffic counters -------> traffic, clients -------------------> telemetry

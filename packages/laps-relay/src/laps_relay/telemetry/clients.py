@@ -17,10 +17,10 @@ from laps_wire.names import FullTrackName
 from laps_wire.reports import Playback
 from laps_wire.telemetry import CacheStat, ClientReport
 
-__all__ = ["Reports", "cache_stat", "player_report"]
+__all__ = ["ClientReports", "cache_stat", "player_report"]
 
 
-class Reports:
+class ClientReports:
     """Makes the reports of a window; remembers the byte counters of each connection."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from laps_sdk.forwarding.interfaces import SubscriptionCounters
 from laps_wire.errors import TextFormError
 from laps_wire.telemetry import Body, SessionOpen, address_prefix
 
-__all__ = ["Observer", "host_of"]
+__all__ = ["EdgeObserver", "host_of"]
 
 
 def _kind_name(event: core.RequestDenied) -> str:
@@ -231,7 +231,7 @@ def host_of(info: SessionInfo) -> str:
     return info.peer_address.rpartition(":")[0].strip("[]")
 
 
-class Observer(TableObserver[core.RelayEvent]):
+class EdgeObserver(TableObserver[core.RelayEvent]):
     """Passes the Edge's events to logs, telemetry and metrics."""
 
     def __init__(

@@ -26,9 +26,9 @@ from laps_sdk.forwarding.traffic import TrackTraffic
 from laps_wire.names import FullTrackName
 from laps_wire.telemetry import DeliverySample, HopStat, MsHistogram
 
-__all__ = ["NodeOf", "Way", "Ways", "delivery"]
+__all__ = ["Hop", "HopRecords", "NodeOf", "delivery"]
 
-Way: TypeAlias = tuple[str, str | None, str | None]
+Hop: TypeAlias = tuple[str, str | None, str | None]
 """Track, node that it came from, node that it went to."""
 NodeOf: TypeAlias = Callable[[int], str | None]
 """Returns the node behind a session, or None."""
@@ -44,7 +44,7 @@ class _Track:
     def __init__(self) -> None:
         self.came: dict[str | None, int] = {}
         """Bytes by source."""
-        self.ways: dict[tuple[str | None, str], list[int]] = {}
+        self.hops: dict[tuple[str | None, str], list[int]] = {}
         """Units, bytes and drops by source and peer."""
         self.clients = [0, 0, 0]
         self.groups: tuple[int | None, int | None] = None, None
@@ -62,7 +62,7 @@ class _Track:
         return max(weight, key=lambda source: weight[source], default=before)
 
 
-class Ways:
+class HopRecords:
     """Makes the records of a window; remembers where tracks came from."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class Ways:
         text: Callable[[FullTrackName], str],
         peer: NodeOf,
         foreign: NodeOf,
-        waits: Mapping[Way, Sequence[float]] = MappingProxyType({}),
+        waits: Mapping[Hop, Sequence[float]] = MappingProxyType({}),
     ) -> Iterator[HopStat]:
         """Yield the records of a window.
 
@@ -95,7 +95,7 @@ class Ways:
             source, target = peer(gone.source), peer(gone.target)
             if target is not None and (source is not None or gone.source == LOCAL):
                 track = found.setdefault(hash_text(gone.key), _Track())
-                sums = track.ways.setdefault((source, target), [0, 0, 0])
+                sums = track.hops.setdefault((source, target), [0, 0, 0])
                 for index, value in enumerate(gone[3:]):
                     sums[index] += value
         for traffic in tracks:
@@ -128,7 +128,7 @@ class Ways:
         if len(self._main) < _MOST or name in self._main:
             self._main[name] = main
         for node, objects, size in track.foreign:
-            sums = track.ways.setdefault((main, node), [0, 0, 0])
+            sums = track.hops.setdefault((main, node), [0, 0, 0])
             sums[0] += objects
             sums[1] += size
 
@@ -151,7 +151,7 @@ class Ways:
         for source in track.came:
             sums = track.clients if source == main else [0, 0, 0]
             yield record(source, None, sums, "cap")
-        for (source, target), sums in track.ways.items():
+        for (source, target), sums in track.hops.items():
             yield record(source, target, sums, "cc")
 
 

@@ -387,11 +387,11 @@ def test_figures_of_a_plan_and_of_an_empty_network() -> None:
 def test_a_network_that_does_not_fit_together_is_refused() -> None:
     with pytest.raises(PlanError, match="rtt_ms is not a table"):
         replace(OCEAN, rtt_ms=np.zeros((2, 2)))
-    with pytest.raises(PlanError, match="one node id"):
+    with pytest.raises(PlanError, match="same node id"):
         replace(OCEAN, nodes=(OCEAN.nodes[0],) * 8)
-    with pytest.raises(PlanError, match=r"no relay 9\.9:9\.9"):
+    with pytest.raises(PlanError, match=r"9\.9:9\.9"):
         OCEAN.drained(["9.9:9.9"])
-    with pytest.raises(PlanError, match="no relay is in the region 'mars'"):
+    with pytest.raises(PlanError, match="has no relay in the region 'mars'"):
         OCEAN.priced("mars", 2.0)
 
 

@@ -66,7 +66,7 @@ class Network:
                 raise PlanError(f"{name} is not a table of {count} x {count} relays")
         index = {node.id: number for number, node in enumerate(self.nodes)}
         if len(index) != count:
-            raise PlanError("two relays have one node id")
+            raise PlanError("two relays have the same node id")
         object.__setattr__(self, "index", index)
 
     @property
@@ -81,7 +81,7 @@ class Network:
     def at(self, node: str) -> int:
         """Return the row of a relay; raise :class:`PlanError` if it is unknown."""
         if node not in self.index:
-            raise PlanError(f"there is no relay {node} in the network that the plan is about")
+            raise PlanError(f"{node} is not a relay of the network: name one that reports")
         return self.index[node]
 
     def path_countries(self, a: int, b: int) -> frozenset[str]:
@@ -115,6 +115,8 @@ class Network:
         """Return the network with other prices for traffic that leaves a region."""
         regions = np.array(self.regions())
         if region not in regions:
-            raise PlanError(f"no relay is in the region {region!r}")
+            raise PlanError(
+                f"the network has no relay in the region {region!r}: name another region"
+            )
         leaving = (regions == region)[:, None] & (regions[None, :] != region)
         return replace(self, price=np.where(leaving, self.price * factor, self.price))

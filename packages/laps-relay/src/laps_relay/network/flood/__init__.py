@@ -6,7 +6,7 @@
     of a session ----------------->  the entry with the newest  ------>  take_changes()
                                      stamp of each identity
                   source unknown  -> flood_waiting
-                  giver lost      -> flood_rests: a short hold-down
+                  advertiser lost -> flood_rests: a short hold-down
                   source was away -> flood_doubts: stale until repeated
                                            |
     flush(session) <--- flood_telling: what each session was sent and must be sent
@@ -19,7 +19,6 @@ Modules that other rooms import:
 - ``entries``: what announces and subscribes differ in.
 - ``advertising``: batches of messages for each session, and whole synchronisations.
 - ``subscribe_index``: the subscribes that an announce matches.
-- ``withheld``: subscribes that export rules keep from everybody who could serve them.
 
 Export rules are above this room, in ``laps_relay.network.flood_exports``. This room imports
 ``nodes``, ``settings`` and ``laps_relay.policy``.

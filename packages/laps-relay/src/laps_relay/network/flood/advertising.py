@@ -1,7 +1,7 @@
-"""Sending what the information bases hold: batches for each peer, and whole synchronisations.
+"""Messages from the information bases: batches for each peer, and whole synchronisations.
 
-Changes for a peer are collected for the batching time; what is sent is the difference of what it
-should know and what it was told (design: no message is ever forwarded as such). A message that
+Changes for a peer are collected for the batching time. What is sent is the difference between what
+the peer should know and what it was sent: no message is ever forwarded as such. A message that
 would be too long for the peer is split.
 """
 
@@ -42,7 +42,7 @@ _MADE: Final[dict[str, Callable[[tuple[Any, ...]], Any]]] = {
 
 
 class Advertiser:
-    """Sends what is due to one peer."""
+    """Sends one peer what is due."""
 
     __slots__ = ("_announces", "_nodes", "_subscribes")
 
@@ -90,7 +90,7 @@ class Advertiser:
             send(SyncEnd(bases))
 
     def spoken(self, now: float, session: int, peer: NodeId) -> None:
-        """Something was said of nodes: what they said may have to be told again (laps-2, 5.3)."""
+        """Send entries again of nodes that were advertised after a long pause (laps-2, 5.3)."""
         for node, silence in self._nodes.take_spoken(peer).items():
             self._announces.spoke(now, session, node, silence)
             self._subscribes.spoke(now, session, node, silence)

@@ -4,7 +4,7 @@
 
     NODE_ADVERTISE     adj_in: checks        import_filter      node_table        adj_out
     NODE_WITHDRAW ---> of one entry  ------> what policy -----> best path  -----> what each peer
-                       (light_time)          lets us use        (selection)       must hear
+                       (light_time)          lets us use        (selection)       must be sent
                                                                     |             (damping)
                                              path_finder <----------'
                                              best path for one class of tracks

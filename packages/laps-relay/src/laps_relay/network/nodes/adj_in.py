@@ -32,12 +32,12 @@ _direction = lru_cache(maxsize=8192)(direction)
 
 
 def place_of(location: Location | None) -> Direction | None:
-    """Where it is; the same few locations are asked for all the time."""
+    """Return the direction of a location, from a cache: the same few locations occur often."""
     return None if location is None else _direction(location)
 
 
 def about_us(own: NodeInfo, info: NodeInfo) -> Finding | None:
-    """What is wrong with an entry about ourselves; it is never used."""
+    """Return what is wrong with an entry about this relay; such an entry is never used."""
     if info.signature.fingerprint != own.signature.fingerprint:
         return Fault.OWN_ID, "our own node id is advertised with another key"
     if info.node.stamp.epoch > own.node.stamp.epoch:
@@ -47,7 +47,7 @@ def about_us(own: NodeInfo, info: NodeInfo) -> Finding | None:
 
 
 def misfit(peer: NodeId, info: NodeInfo, relays: set[NodeId]) -> Finding | None:
-    """What is wrong with a node or its path; ``relays`` are those on the path."""
+    """Return what is wrong with a node or its path; ``relays`` are those on the path."""
     node = info.node.node_id
     if node == _STUB_ID or info.node.relay_type is RelayType.STUB:
         return Fault.BAD_NODE, "a Stub is not seen beyond its parent"
@@ -68,7 +68,7 @@ def misfit(peer: NodeId, info: NodeInfo, relays: set[NodeId]) -> Finding | None:
 
 
 def other_key(record: NodeRecord, info: NodeInfo) -> Finding | None:
-    """Whether a node id is advertised with another key than before: never a replacement."""
+    """Return whether a node id is advertised with another key; it never replaces the known one."""
     if info.signature.fingerprint == record.fingerprint:
         return None
     return Fault.KEY_CONFLICT, "another key than the one that holds this node id"

@@ -1,15 +1,15 @@
-"""What each peer should know, what it was told, and the difference (laps-2, 5.1).
+"""Adj-RIB-out: what each peer should have, what it was sent, and the difference (laps-2, 5.1).
 
 ::
 
-    best way of a node --> export: the way with ourselves appended, one object for all peers
+    best path of a node -> export: the path with this relay appended, one object for all peers
                              |       changes of metrics alone wait (``damping``)
                              v
-    for each peer:   wanted = nothing, if the way goes through the peer or has it on its path,
+    for each peer:   wanted = nothing, if the path goes through the peer or contains it,
                               if a path of 16 items was not passed on, if policy says no;
                               otherwise the export
-                     told   = what was last sent
-                     wanted - told = what is sent: advertise or withdraw
+                     sent   = what was last sent
+                     wanted - sent = the message: advertise or withdraw
 
 Nobody is told more nodes than it takes (MAX_NODES): it would have to end the session, and whoever
 can fill our table could part us from our peers. What found no room waits until there is some.
@@ -35,7 +35,7 @@ __all__ = ["AdjRibOut"]
 
 
 class AdjRibOut:
-    """The exports of one relay, and the adj-outs of its peers."""
+    """The exports of one relay, and what each of its peers was sent."""
 
     __slots__ = (
         "_due",
@@ -67,26 +67,26 @@ class AdjRibOut:
     # What changes
 
     def set_self(self, now: float, info: NodeInfo) -> None:
-        """We say something else of ourselves."""
+        """Export changed node information of this relay."""
         if info.node.relay_type is not self._local.node.relay_type:
             self._table.touched.update(dict.fromkeys(self._table.records))
         self._local = info
         self._renew_own(now)
 
     def open(self, peer: PeerRecord, room: int = QUIC_MAX, now: float = 0.0) -> None:
-        """A control session: it will be told everything for which it has room."""
+        """Prepare a new control session: it is sent all nodes for which it has room."""
         peer.out = AdjOut(room, now)
         self.retell(peer)
 
     def retell(self, peer: PeerRecord) -> None:
-        """Look at everything for one peer, or for all that policy decides about."""
+        """Compare everything again for one peer, or for all whose exports policy decides."""
         if peer.out is not None:
             peer.out.dirty[self._node] = None
             peer.out.dirty.update(dict.fromkeys(self._table.records))
             peer.out.dirty.update(dict.fromkeys(peer.out.sent))
 
     def settle(self, now: float) -> None:
-        """Bring the exports up to date; the table is fresh."""
+        """Bring the exports up to date; the node table is fresh."""
         while (node := self._due.pop(now)) is not None:
             if node == self._node:
                 self._renew_own(now)
@@ -104,17 +104,17 @@ class AdjRibOut:
 
     @property
     def clocks(self) -> tuple[Timers[Any], ...]:
-        """Its timers, for who asks several parts together."""
+        """The timers, for one common deadline."""
         return (self._due,)
 
     def poll_timeout(self) -> float | None:
-        """When the next damped change is due."""
+        """Return when the next damped change is due; None: never."""
         return self._due.next()
 
-    # What is told
+    # Differences
 
     def flush(self, peer: PeerRecord) -> tuple[tuple[NodeInfo, ...], tuple[NodeId, ...]]:
-        """What the peer must be told now; from now on it was."""
+        """Return what a peer must be sent now, and record it as sent."""
         out = peer.out
         if out is None:
             return (), ()
@@ -172,7 +172,7 @@ class AdjRibOut:
         return info if self.policy.export_node(info, peer.latest.node) is None else None
 
     def renew(self, now: float, node: NodeId) -> None:
-        """Make the export of a node what its best way says, unless it is only a small change."""
+        """Export the best path of a node, unless the change is too small."""
         record = self._table.records.get(node)
         if record is None:
             self._moved.pop(node, None)

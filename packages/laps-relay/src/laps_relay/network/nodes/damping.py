@@ -18,7 +18,7 @@ __all__ = ["Urgency", "same_relays", "significant", "urgency"]
 
 
 class Urgency(Enum):
-    """When a change is told."""
+    """When a change is advertised."""
 
     NOW = "now"
     LATER = "later"
@@ -28,7 +28,7 @@ class Urgency(Enum):
 
 
 def significant(old_us: int, new_us: int, settings: NetworkSettings) -> bool:
-    """Whether a time has changed enough to be told again."""
+    """Return whether a time has changed enough to be advertised again."""
     change = abs(new_us - old_us)
     return (
         change > 0
@@ -38,7 +38,7 @@ def significant(old_us: int, new_us: int, settings: NetworkSettings) -> bool:
 
 
 def same_relays(a: tuple[NodePathItem, ...], b: tuple[NodePathItem, ...]) -> bool:
-    """Whether two paths pass the same relays, at whatever cost."""
+    """Return whether two paths pass the same relays, at whatever cost."""
     if len(a) != len(b):
         return False
     for left, right in zip(a, b, strict=True):
@@ -48,7 +48,7 @@ def same_relays(a: tuple[NodePathItem, ...], b: tuple[NodePathItem, ...]) -> boo
 
 
 def urgency(old: NodeInfo, new: NodeInfo, settings: NetworkSettings) -> Urgency:
-    """When a change of what a node says of itself must be told."""
+    """Return when a change of a node's self part must be advertised."""
     if _essence(old.node) != _essence(new.node):
         return Urgency.NOW
     if old.signature.fingerprint != new.signature.fingerprint:
@@ -66,7 +66,7 @@ def urgency(old: NodeInfo, new: NodeInfo, settings: NetworkSettings) -> Urgency:
 
 
 def _essence(node: NodeSelf) -> NodeSelf:
-    """A node's self part without its metrics; a new epoch is a new node."""
+    """Return a node's self part without its metrics; a new epoch is a new node."""
     return replace(
         node,
         stamp=Stamp(node.stamp.epoch, 0),

@@ -30,7 +30,7 @@ class ImportFilter:
     def __init__(
         self, table: NodeTable, policy: Policy, info: Callable[[NodeId], NodeInfo | None]
     ) -> None:
-        """``info`` gives what is known of a node, our own too."""
+        """``info`` returns what is known of a node, this relay too."""
         self._table = table
         self._policy = policy
         self._is_open = type(policy) is OpenPolicy
@@ -41,7 +41,7 @@ class ImportFilter:
         """What nodes that are gone said last."""
 
     def set_policy(self, policy: Policy) -> None:
-        """Ask about everything again."""
+        """Use another policy, and check all entries again."""
         self._policy = policy
         self._is_open = type(policy) is OpenPolicy
         for peer in self._table.peers.values():
@@ -49,7 +49,7 @@ class ImportFilter:
                 self._ask_again(peer, node)
 
     def allowed(self, peer: PeerRecord, info: NodeInfo, relays: set[NodeId]) -> bool:
-        """Whether an entry that came may be used."""
+        """Return whether a received entry may be used."""
         node = info.node.node_id
         if self._unseen:
             self.forget(peer, node)
@@ -62,7 +62,7 @@ class ImportFilter:
         return self._allows(peer, info)
 
     def forget(self, peer: PeerRecord, node: NodeId) -> None:
-        """An entry goes, or is replaced."""
+        """Forget an entry that was removed or replaced."""
         info = peer.entries.get(node)
         if info is None or not self._unseen:
             return
@@ -74,7 +74,7 @@ class ImportFilter:
                     del self._unseen[item.node_id]
 
     def reconsider(self) -> None:
-        """Ask again about what depends on nodes that appeared or say something else."""
+        """Check entries again that depend on nodes that appeared or changed."""
         self._table.refresh()
         while self._table.changed_selves:
             changed_selves, self._table.changed_selves = self._table.changed_selves, {}
@@ -99,23 +99,23 @@ class ImportFilter:
             return
         for peer, target in affected:
             self._ask_again(peer, target)
-        # Rules of a class are asked where data goes: those ways must be judged again, too.
+        # Rules of a class are checked where data goes: these paths must be checked again, too.
         self._table.paths.update(dict.fromkeys(target for _, target in affected))
 
     def _remember(self, node: NodeSelf) -> None:
-        """It may come back as another one, and ways through it may still be there."""
+        """Remember a removed node: it may return changed, and paths through it may still exist."""
         self._gone[node.node_id] = node
         if len(self._gone) > _MAX_GONE:
             del self._gone[next(iter(self._gone))]
 
     def _ask_again(self, peer: PeerRecord, node: NodeId) -> None:
-        """Ask about an entry; not about a peer itself, which is a matter of sessions."""
+        """Check an entry again; not that of a peer itself, which sessions decide."""
         info = peer.entries.get(node)
         if info is not None and node != peer.node:
             self._table.set_filtered(peer, node, not self._allows(peer, info))
 
     def _allows(self, peer: PeerRecord, info: NodeInfo) -> bool:
-        """Ask with the newest that the node says of itself, whoever else brought it."""
+        """Return whether policy allows an entry, with the newest self part of its node."""
         if self._is_open:
             return True
         record = self._table.records.get(info.node.node_id)
@@ -127,5 +127,5 @@ class ImportFilter:
 
 
 def _standing(node: NodeSelf) -> tuple[object, ...]:
-    """What a policy can ask of a node; metrics are not part of it."""
+    """Return what a policy can depend on; metrics are no part of it."""
     return node.relay_type, node.location, node.region, node.labels, node.parameters

@@ -1,4 +1,4 @@
-"""Can it be true? Round trips against the time that light needs (laps-2, 5.1 and 10).
+"""Plausibility of round trips: comparison with the time that light needs (laps-2, 5.1 and 10).
 
 A relay that claims paths of a microsecond attracts all traffic. It can lie about what it measured,
 but it cannot be nearer to a node than the two places are: a round trip takes at least twice the
@@ -39,13 +39,13 @@ SLACK_KM: Final = 100.0
 """How far two declared locations together may be from the true ones."""
 
 ESTIMATED: Final = Label("location", "estimated")
-"""What a node says of itself if nobody told it where it stands."""
+"""The label of a location that a node estimated itself."""
 
 _US_PER_KM: Final = 2e6 / LIGHT_KM_PER_S  # there and back
 
 
 class Direction(NamedTuple):
-    """A place as a unit vector from the middle of the earth: angles between two are cheap."""
+    """A place as a unit vector from the centre of the earth: angles are cheap to compute."""
 
     x: float
     y: float
@@ -53,37 +53,37 @@ class Direction(NamedTuple):
 
 
 def direction(location: Location) -> Direction:
-    """The unit vector of a location."""
+    """Return the unit vector of a location."""
     longitude, latitude = radians(location.longitude), radians(location.latitude)
     return Direction(cos(latitude) * cos(longitude), cos(latitude) * sin(longitude), sin(latitude))
 
 
 def declared(node: NodeSelf) -> Location | None:
-    """Where somebody who knows says that a node stands."""
+    """Return the location that a node declares, unless it is an estimate."""
     return None if node.labels and ESTIMATED in node.labels else node.location
 
 
 def angle(a: Direction, b: Direction) -> float:
-    """Between two directions, in radians."""
+    """Return the angle between two directions, in radians."""
     return acos(max(-1.0, min(1.0, a[0] * b[0] + a[1] * b[1] + a[2] * b[2])))
 
 
 def distance_km(a: Direction, b: Direction) -> float:
-    """Along the surface of the earth."""
+    """Return the distance along the surface of the earth."""
     return EARTH_KM * angle(a, b)
 
 
 def light_rtt_us(a: Direction, b: Direction) -> int:
-    """What light needs there and back if the declared places are right."""
+    """Return the round trip of light between two declared places, in microseconds."""
     return ceil(distance_km(a, b) * _US_PER_KM)
 
 
 @lru_cache(maxsize=4096)  # asked for every entry that comes, of few pairs
 def least_rtt_us(a: Direction, b: Direction) -> float:
-    """The shortest round trip that is possible, with the slack taken off."""
+    """Return the shortest possible round trip, less the slack."""
     return (distance_km(a, b) - SLACK_KM) * _US_PER_KM
 
 
 def possible(rtt_us: int, a: Direction | None, b: Direction | None) -> bool:
-    """Whether a round trip can be true; it can if one of the places is not known."""
+    """Return whether a round trip is possible; always if a place is unknown."""
     return a is None or b is None or rtt_us >= least_rtt_us(a, b)

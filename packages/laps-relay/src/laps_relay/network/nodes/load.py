@@ -1,4 +1,4 @@
-"""How busy we are: what others hear of it, so that they take other ways in time (laps-2, 5.1).
+"""The load of this relay, advertised so that others choose other paths in time (laps-2, 5.1).
 
 ::
 
@@ -8,7 +8,7 @@
 
 The share is that of one core (a relay is one thread), or that of the room for what waits to be
 sent, whichever is more. A burst of a second is no load: what counts is an average of about ten
-seconds. A class is left later than it is entered, and small steps of the value are not told: each
+seconds. A class is left later than it is entered, and small steps of the value are not sent: each
 change goes through the whole network.
 """
 
@@ -27,7 +27,7 @@ INTERVAL: Final = 1.0
 _MEMORY: Final = 10.0
 """Seconds in which two thirds of a change arrive in the average."""
 _STEP: Final = 50
-"""Thousandths; smaller changes are not told."""
+"""Thousandths; smaller changes are not advertised."""
 _BUSY: Final = 0.80
 _NOT_BUSY: Final = 0.70
 _OVERLOADED: Final = 0.95
@@ -35,7 +35,7 @@ _NOT_OVERLOADED: Final = 0.85
 
 
 def class_of(share: float, before: LoadClass) -> LoadClass:
-    """The class of a load, if that before was the other one."""
+    """Return the class of a load; ``before`` is the former class (hysteresis)."""
     if share > _OVERLOADED or (before is LoadClass.OVERLOADED and share >= _NOT_OVERLOADED):
         return LoadClass.OVERLOADED
     if share > _BUSY or (before is not LoadClass.NORMAL and share >= _NOT_BUSY):
@@ -44,12 +44,12 @@ def class_of(share: float, before: LoadClass) -> LoadClass:
 
 
 def smoothed(average: float, share: float, seconds: float) -> float:
-    """The average after so many seconds with this share."""
+    """Return the average after so many seconds with this share."""
     return share + (average - share) * exp(-seconds / _MEMORY)
 
 
 class LoadMeter:
-    """Makes a load of samples."""
+    """Turns samples into a load."""
 
     __slots__ = ("_at", "_average", "_busy", "_load")
 
@@ -60,14 +60,14 @@ class LoadMeter:
         self._load = Load()
 
     def is_due(self, now: float) -> bool:
-        """Whether it is time for a sample."""
+        """Return whether it is time for a sample."""
         return self._at is None or now >= self._at + INTERVAL
 
     def sample(self, now: float, busy: float, fill: float) -> Load:
-        """What to tell now.
+        """Take a sample; return the load to advertise now.
 
-        ``busy`` is how many seconds the process has computed since its start, ``fill`` how full the
-        queues are, 0 to 1. The first sample is the beginning of the first interval.
+        ``busy`` is the CPU time of the process since its start in seconds, ``fill`` how full the
+        queues are, 0 to 1. The first sample begins the first interval.
         """
         since, self._at = self._at, now
         spent, self._busy = busy - self._busy, busy

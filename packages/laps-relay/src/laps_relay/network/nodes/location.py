@@ -54,7 +54,7 @@ class Sighting(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """Where a node is, more or less."""
+    """The estimated location of a node."""
 
     location: Location
     radius_km: float
@@ -67,7 +67,7 @@ class _Disc(NamedTuple):
 
 
 def estimate(sightings: Iterable[Sighting]) -> Estimate | None:
-    """Where a node is; None if the round trips do not tell or contradict each other."""
+    """Return the location of a node; None if the round trips are too few or contradictory."""
     seen = [(direction(each.location), each.rtt_us) for each in sightings]
     for speed in (_FIBRE, 1.0):
         reach = LIGHT_KM_PER_S * speed / 2e6
@@ -99,7 +99,7 @@ def nearest(
 
 
 def _overlap(discs: list[_Disc]) -> Estimate | None:
-    """The middle of what all discs share, looked for in the smallest one."""
+    """Return the middle of what all discs share, searched for in the smallest one."""
     smallest = discs[0]
     # As far as the points of the grid are apart, so that thin overlaps are not missed.
     spacing = smallest.radius_km * 2 / sqrt(_SAMPLES)
@@ -118,7 +118,7 @@ def _overlap(discs: list[_Disc]) -> Estimate | None:
 
 
 def _spread(disc: _Disc) -> Iterator[Direction]:
-    """Points all over a disc, evenly: a sunflower's seeds."""
+    """Return points that cover a disc evenly, in a sunflower pattern."""
     ahead, aside = _axes(disc.centre)
     for number in range(_SAMPLES):
         away = disc.radius_km / EARTH_KM * sqrt(number / (_SAMPLES - 1))
@@ -133,7 +133,7 @@ def _spread(disc: _Disc) -> Iterator[Direction]:
 
 
 def _axes(centre: Direction) -> tuple[Direction, Direction]:
-    """Two directions that are square to a third and to each other."""
+    """Return two directions perpendicular to a third and to each other."""
     x, y, z = centre
     flat = sqrt(x * x + y * y)
     if flat < 1e-9:
@@ -144,7 +144,7 @@ def _axes(centre: Direction) -> tuple[Direction, Direction]:
 
 
 def _middle(points: list[Direction]) -> Direction:
-    """The mean direction; the points are within one disc that is smaller than a hemisphere."""
+    """Return the mean direction of points within one disc smaller than a hemisphere."""
     x, y, z = (sum(axis) for axis in zip(*points, strict=True))
     length = sqrt(x * x + y * y + z * z)
     return Direction(x / length, y / length, z / length)

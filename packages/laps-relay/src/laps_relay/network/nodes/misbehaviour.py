@@ -47,12 +47,12 @@ class ViolationCounter:
 
 
 class RecentWithdrawals:
-    """What peers were told of and are not told of any more, for a while."""
+    """Nodes that were withdrawn from peers a short time ago."""
 
     __slots__ = ("_blind", "_most", "_times", "_window")
 
     def __init__(self, window: float, most: int = 65_536) -> None:
-        """Remembers for ``window`` seconds; with more than ``most`` everybody is trusted."""
+        """Remember for ``window`` seconds; with more than ``most`` every peer is trusted."""
         self._window = window
         self._most = most
         self._times: dict[tuple[NodeId, NodeId], float] = {}
@@ -60,7 +60,7 @@ class RecentWithdrawals:
         self._blind = float("-inf")
 
     def add(self, now: float, peer: NodeId, nodes: Iterable[NodeId]) -> None:
-        """A peer hears now that there is no way to these nodes through us."""
+        """Record that these nodes are withdrawn from a peer now."""
         times = self._times
         for node in nodes:
             times.pop((peer, node), None)
@@ -74,7 +74,7 @@ class RecentWithdrawals:
             del times[oldest]
 
     def recent(self, now: float, peer: NodeId, node: NodeId) -> bool:
-        """Whether a peer may not have heard it yet."""
+        """Return whether a withdrawal may not have reached the peer yet."""
         then = self._times.get((peer, node))
         return now < self._blind or (then is not None and then > now - self._window)
 

@@ -5,10 +5,10 @@
     advertised, withdrawn --> adj-in of the peer --> best of each node --> export --> adj-out
                               (entries)              (one total order)     (damped)   of each peer
 
-Nothing is ever forwarded as such. What a peer should know is a function of the best way: nothing if
-it goes through that peer or has it on its path, otherwise the best way with ourselves appended. The
-difference from what it was told is what :meth:`Nib.flush` gives. So a lost way with an alternate
-becomes an advertisement of the alternate, and a best way that moves to go through a peer becomes a
+No message is forwarded as such. What a peer should have is a function of the best path: nothing if
+the path goes through that peer, otherwise the best path with this relay appended. The
+difference from what it was sent is what :meth:`Nib.flush` returns. So a lost path with an alternate
+becomes an advertisement of the alternate, and a best path that moves to go through a peer becomes a
 withdrawal to that peer.
 
 **Stamps.** The self part of a node is the newest that any peer says now. A path is good however old
@@ -17,7 +17,7 @@ it first. Epochs are different: what was said of a former life of a node is used
 knows of a later one. Passed on is the self part that came with the path: it goes the way of the
 path, which has no loop, so a lie ends with the session of the liar.
 
-**Work.** A way that is better than the best one takes its place at once. What may have become worse
+**Work.** A path that is better than the best one replaces it at once. What may have become worse
 is looked for again only when somebody asks, once for all that happened until then.
 
 A lookup without a ``now`` uses the latest time that the base was given.
@@ -106,14 +106,14 @@ class Nib:
     # Ourselves
 
     def set_self(self, now: float, info: NodeInfo) -> None:
-        """What we say of ourselves has changed; it has a new stamp."""
+        """Set the node information of this relay; it has a new stamp."""
         self._local = info
         self._place = self._whereabouts(info)
         self._exports.set_self(now, info)
         self._settle(now)
 
     def set_policy(self, now: float, policy: Policy) -> None:
-        """Other rules: everything is looked at again, in both directions."""
+        """Use another policy: all entries are checked again, in both directions."""
         self._exports.policy = policy
         self._imports.set_policy(policy)
         for peer in self._table.peers.values():
@@ -178,7 +178,7 @@ class Nib:
         self._settle(now)
 
     def remove_peer(self, now: float, peer: NodeId) -> None:
-        """The control session ended: everything that was learned over it goes."""
+        """Remove all that was learned over a control session that has ended."""
         record = self._table.peers.get(peer)
         if record is None or record.out is None:
             return
@@ -196,7 +196,7 @@ class Nib:
     def add_neighbour(
         self, now: float, peer: NodeId, info: NodeInfo, *, srtt_us: int
     ) -> list[Report]:
-        """Data can be sent to a peer over a session without control: a way to the peer itself."""
+        """Add a peer with a data session but no control: there is a path to the peer itself."""
         record, reports = self._meet(now, peer, info, srtt_us)
         record.neighbour = True
         self._carry(record)
@@ -204,7 +204,7 @@ class Nib:
         return reports
 
     def remove_neighbour(self, now: float, peer: NodeId) -> None:
-        """The last session without control ended."""
+        """Remove a peer whose last session without control has ended."""
         record = self._table.peers.get(peer)
         if record is not None and record.neighbour:
             record.neighbour = False
@@ -214,9 +214,10 @@ class Nib:
     # What peers say
 
     def advertised(self, now: float, peer: NodeId, infos: Iterable[NodeInfo]) -> list[Report]:
-        """NODE_ADVERTISE: each entry replaces what the peer said of that node before.
+        """Handle NODE_ADVERTISE: each entry replaces the peer's former entry of that node.
 
-        Raises :class:`~laps_wire.peering.errors.LimitExceededError` if it says too much.
+        Return the entries that were not believed. Raises
+        :class:`~laps_wire.peering.errors.LimitExceededError` if the peer sends too many.
         """
         self._now = max(self._now, now)
         record = self._table.peers.get(peer)
@@ -234,7 +235,7 @@ class Nib:
         return reports
 
     def withdrawn(self, now: float, peer: NodeId, nodes: Iterable[NodeId]) -> None:
-        """NODE_WITHDRAW: the peer no longer reaches them."""
+        """Handle NODE_WITHDRAW: the peer does not reach these nodes any more."""
         self._now = max(self._now, now)
         record = self._table.peers.get(peer)
         if record is not None:
@@ -243,13 +244,13 @@ class Nib:
                     self._forget(record, node)
 
     def sync_began(self, peer: NodeId) -> None:
-        """The peer tells everything again."""
+        """Mark all entries of a peer: it sends everything again."""
         record = self._table.peers.get(peer)
         if record is not None and record.out is not None:
             record.unsynced = set(record.entries) - {peer}
 
     def sync_ended(self, now: float, peer: NodeId) -> None:
-        """What was not told again is forgotten (laps-2, 5.4)."""
+        """Remove the entries that the peer did not send again (laps-2, 5.4)."""
         record = self._table.peers.get(peer)
         if record is not None and record.unsynced is not None:
             gone, record.unsynced = record.unsynced, None
@@ -257,14 +258,14 @@ class Nib:
 
     @property
     def has_changes(self) -> bool:
-        """Whether :meth:`take_changes` may give any."""
+        """Whether :meth:`take_changes` may return any."""
         table = self._table
         return bool(
             table.routes or table.nodes or table.paths or table.stale or table.changed_selves
         )
 
     def take_changes(self) -> Changes:
-        """What changed since the last time."""
+        """Return what changed since the last call."""
         table = self._table
         if table.stale or table.changed_selves:
             self._imports.reconsider()
@@ -286,16 +287,16 @@ class Nib:
         table.paths.clear()
         return changes
 
-    # What peers are told
+    # Differences for peers
 
     def pending(self, now: float, peer: NodeId) -> bool:
-        """Whether there may be something to tell a peer."""
+        """Return whether there may be a difference for a peer."""
         self._settle(now)
         record = self._table.peers.get(peer)
         return record is not None and record.out is not None and record.out.pending
 
     def is_behind(self, now: float) -> bool:
-        """Whether there may be something to tell to any of them."""
+        """Whether there may be a difference for any peer."""
         self._settle(now)
         for record in self._table.peers.values():
             out = record.out
@@ -304,7 +305,7 @@ class Nib:
         return False
 
     def flush(self, now: float, peer: NodeId) -> tuple[tuple[NodeInfo, ...], tuple[NodeId, ...]]:
-        """What to advertise and what to withdraw; from now on the peer was told."""
+        """Return the nodes to advertise to a peer and to withdraw, and record them as sent."""
         self._settle(now)
         record = self._table.peers.get(peer)
         if record is None:
@@ -324,7 +325,7 @@ class Nib:
         return advertise, withdraw
 
     def take_spoken(self, peer: NodeId) -> dict[NodeId, float]:
-        """Nodes of which one of us tells the other again, and for how long none did: long."""
+        """Return nodes that were advertised after a long pause, with its length."""
         record = self._table.peers.get(peer)
         if record is None or record.out is None or not record.out.spoken:
             return {}
@@ -332,7 +333,7 @@ class Nib:
         return spoken
 
     def resend(self, peer: NodeId) -> None:
-        """The next flush gives everything; until then what was told still holds."""
+        """Let the next flush return everything; until then what was sent remains valid."""
         record = self._table.peers.get(peer)
         if record is not None and record.out is not None:
             record.out.again = True
@@ -352,31 +353,31 @@ class Nib:
         return len(self._due) + changes, sum(node not in known for node in moved)
 
     def advertised_to(self, peer: NodeId, node: NodeId) -> bool:
-        """Whether a peer may name a node as a target: it was told of it (laps-2, 6.1)."""
+        """Return whether a peer may target a node: it was advertised to it (laps-2, 6.1)."""
         record = self._table.peers.get(peer)
         return record is not None and record.out is not None and node in record.out.sent
 
     @property
     def clocks(self) -> tuple[Timers[Any], ...]:
-        """Its timers, for who asks several parts together."""
+        """The timers, for one common deadline."""
         return (self._due, *self._exports.clocks)
 
     def may_target(self, now: float, peer: NodeId, node: NodeId) -> bool:
-        """Whether a peer was told of a node, or may not have heard yet that it is told no more."""
+        """Return whether a peer may target a node: advertised to it, or withdrawn a moment ago."""
         return self.advertised_to(peer, node) or self._retracted.recent(now, peer, node)
 
     def poll_timeout(self) -> float | None:
-        """When a damped change of a metric is due: ``pending`` says more then."""
+        """Return when a damped change of a metric is due; None: never."""
         return earliest(self._due.next(), self._exports.poll_timeout())
 
     def handle_timeout(self, now: float) -> None:
-        """Let damped changes that are due take effect."""
+        """Apply damped changes that are due."""
         self._settle(now)
 
     # Lookups
 
     def info(self, node: NodeId) -> NodeInfo | None:
-        """What a node says of itself; the path in it means nothing."""
+        """Return the node information of a node; the path in it means nothing."""
         if node == self._node:
             return self._local
         table = self._table
@@ -386,17 +387,17 @@ class Nib:
         return None if record is None else record.latest
 
     def epoch(self, node: NodeId) -> int | None:
-        """The life that a node is in, as far as we know."""
+        """Return the known epoch of a node."""
         info = self.info(node)
         return None if info is None else info.node.stamp.epoch
 
     def fingerprint(self, node: NodeId) -> bytes | None:
-        """Of the key that holds this node id; None if nobody told us of the node."""
+        """Return the fingerprint of the key that holds a node id; None if the node is unknown."""
         info = self.info(node)
         return None if info is None else info.signature.fingerprint
 
     def best(self, node: NodeId, rule: PathRule | None = None) -> Candidate | None:
-        """The best way that forwards and that the rule allows."""
+        """Return the best path that forwards and that the rule allows; None if there is none."""
         if self._table.stale:
             self._table.refresh()
         record = self._table.records.get(node)
@@ -411,7 +412,7 @@ class Nib:
         return None
 
     def next_hop(self, node: NodeId) -> NodeId | None:
-        """Where the best way begins that forwards; None if there is none."""
+        """Return the next hop of the best path that forwards; None if there is none."""
         table = self._table
         if table.stale:
             table.refresh()
@@ -421,31 +422,31 @@ class Nib:
         return record.best.node
 
     def candidates(self, node: NodeId) -> Sequence[Candidate]:
-        """All ways, the best first; those that do not forward come last."""
+        """Return all paths, the best first; those that do not forward come last."""
         return self._table.candidates(node)
 
     def advertised_by(self, node: NodeId, peer: NodeId) -> Candidate | None:
-        """The way that one peer tells, if policy takes it."""
+        """Return the path that one peer advertises, if policy allows it."""
         record = self._table.peers.get(peer)
         if record is None or node not in record.entries or node in record.filtered:
             return None
         return self._table.candidate(record, record.entries[node])
 
     def nodes(self) -> list[NodeId]:
-        """All nodes that somebody told us of, in ascending order; not ourselves."""
+        """Return all known nodes in ascending order, without this relay."""
         self._table.refresh()
         return sorted(self._table.records)
 
     @property
     def size(self) -> int:
-        """How many they are."""
+        """Return how many nodes are known, without this relay."""
         self._table.refresh()
         return len(self._table.records)
 
     # Entries, inside
 
     def _take(self, record: PeerRecord, info: NodeInfo) -> Finding | None:
-        """Judge an entry, and use it if it is good."""
+        """Check an entry, and use it if it is valid."""
         node = info.node.node_id
         if node == self._node:
             return about_us(self._local, info)
@@ -478,14 +479,14 @@ class Nib:
         return None
 
     def _unknown(self, node: NodeId) -> bool:
-        """Whether nobody tells us of a node any more: then its id is free for another key."""
+        """Return whether no peer advertises a node any more: then another key may hold its id."""
         self._table.refresh()
         return node not in self._table.records
 
     def _take_peer(
         self, record: PeerRecord, info: NodeInfo, finding: Finding | None
     ) -> Finding | None:
-        """A peer about itself: it is there, whatever it says; only its location can be a lie."""
+        """Take a peer's entry about itself: it exists; only its location can be false."""
         if finding is None or finding[0] is Fault.IMPLAUSIBLE:
             self._introduce(record, info)
             if finding is not None:
@@ -495,7 +496,7 @@ class Nib:
     # Time, inside
 
     def _settle(self, now: float) -> None:
-        """Bring everything up to date."""
+        """Bring all tables up to date."""
         if now > self._now:
             self._now = now
         else:
@@ -525,7 +526,7 @@ class Nib:
         self._link(record)
 
     def _link(self, record: PeerRecord) -> None:
-        """The sRTT of our own link has another value: all ways over it do."""
+        """Apply a new sRTT of our own link to all paths over it."""
         record.srtt_us = record.measured_us
         if not record.measured_us and self._place is not None and record.place is not None:
             # Not known yet. Nothing would be told as a time that others cannot believe.
@@ -538,7 +539,7 @@ class Nib:
     def _meet(
         self, now: float, peer: NodeId, info: NodeInfo, srtt_us: int
     ) -> tuple[PeerRecord, list[Report]]:
-        """A session with a node: what its handshake proved counts more than what others say."""
+        """Record a session with a node: its handshake proves more than advertisements of others."""
         if info.node.relay_type is RelayType.STUB or peer in (0, self._node):
             raise StateError(f"node {peer} cannot be a peer in the node information base")
         self._now = max(self._now, now)
@@ -565,7 +566,7 @@ class Nib:
         return record, reports
 
     def _introduce(self, record: PeerRecord, info: NodeInfo) -> None:
-        """Take what a peer says of itself, unless it has said something newer."""
+        """Take a peer's information about itself, unless a newer one is known."""
         if info.node.stamp < record.latest.node.stamp:
             return
         record.latest = info
@@ -573,7 +574,7 @@ class Nib:
         self._table.put(record, info)
 
     def _carry(self, record: PeerRecord) -> None:
-        """Work out whether data can go to a peer: never to a control server."""
+        """Compute whether data can go to a peer: never to a control server."""
         carries = record.latest.node.relay_type is not RelayType.CONTROL and (
             record.forwards or record.neighbour
         )
@@ -582,7 +583,7 @@ class Nib:
             self._table.invalidate(record.entries)
 
     def _part(self, record: PeerRecord) -> None:
-        """A kind of session with a peer ended; without any it is a node like others."""
+        """Record the end of a kind of session; without any the peer is a node like others."""
         peer = record.node
         if record.out is not None or record.neighbour:
             self._carry(record)
@@ -595,7 +596,7 @@ class Nib:
         self._table.rerank(peer)
 
     def _forget(self, record: PeerRecord, node: NodeId, why: str = "withdrawn") -> None:
-        """A peer does not offer a node any more."""
+        """Remove a peer's entry of a node."""
         self._lost[node] = why
         self._imports.forget(record, node)
         out = record.out
@@ -610,5 +611,5 @@ class Nib:
             out.spoken[node] = silence
 
     def _whereabouts(self, info: NodeInfo) -> Direction | None:
-        """Where a node is, for checks against light time; None if that is not checked."""
+        """Return the place of a node for the light-time check; None if it is not checked."""
         return place_of(declared(info.node)) if self._settings.light_time else None

@@ -5,14 +5,14 @@
     PeerRecord 1:2                    PeerRecord 1:3
       entries (adj-in)                  entries                     NodeRecord 1:9
         1:9  path [1:4, 1:2] ---.         1:9  path [1:3] <---------- best, rank
-        1:7  path [1:2]          '-- kept as alternate                told    newest self part
+        1:7  path [1:2]          '-- kept as alternate                latest  newest self part
       filtered by policy: 1:7           filtered                      export  path [1:3, we]
       out (adj-out)                     out
         sent, dirty                       sent, dirty
 
 There are nodes x peers entries in one relay, and relays x nodes x peers in a simulation: an entry
 is the very object that came in, and an export is one object for all peers. Everything else about a
-way is worked out when somebody asks.
+path is computed on request.
 """
 
 from __future__ import annotations
@@ -59,20 +59,20 @@ class Report(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What changed since it was last asked for; node ids in ascending order."""
+    """What changed since the last request; node ids in ascending order."""
 
     routes: list[NodeId]
-    """The best way that forwards came, went, moved, or has another cost."""
+    """The best forwarding path was added, removed, moved, or has another cost."""
     nodes: list[NodeId]
     """It appeared, is gone, has a new epoch, or says something else of itself."""
     alternates: list[NodeId] = []  # noqa: RUF012 - a default of a tuple, never changed
-    """Another way than the best one came, went, or is worth something else; not in ``routes``."""
+    """Another path than the best one was added, removed or changed; not in ``routes``."""
     lost: Mapping[NodeId, str] = {}
     """The nodes that are gone, and what the last peer that knew them did."""
 
 
 class AdjOut:
-    """What we told one peer, and what may have to be told."""
+    """What one peer was sent, and what may have to be sent."""
 
     __slots__ = ("again", "begun", "dirty", "opened", "room", "sent", "spoken", "withheld")
 
@@ -80,14 +80,14 @@ class AdjOut:
         self.room = room
         """How many nodes it takes from us, ourselves counted."""
         self.opened = opened
-        """Since when it is told anything."""
+        """Since when the peer is sent nodes."""
         self.sent: dict[NodeId, NodeInfo] = {}
         self.withheld: dict[NodeId, None] = {}
         """Nodes for which it had no room."""
         self.dirty: dict[NodeId, None] = {}
-        """What was told may differ from what should be told, of these."""
+        """Nodes whose sent state may differ from what it should be."""
         self.again = False
-        """Everything is to be told again; what was sent still holds until then."""
+        """Everything must be sent again; what was sent remains valid until then."""
         self.begun: list[NodeId] = []
         """Nodes of which it was told, and not before."""
         self.spoken: dict[NodeId, float] = {}
@@ -95,7 +95,7 @@ class AdjOut:
 
     @property
     def pending(self) -> bool:
-        """Whether there may be something to tell."""
+        """Whether there may be something to send."""
         return self.again or bool(self.dirty)
 
 
@@ -137,11 +137,11 @@ class PeerRecord:
         self.signed = False
         self.draining = False
         self.entries: dict[NodeId, NodeInfo] = {}
-        """The adj-in: what it told us, and the peer itself."""
+        """The adj-RIB-in: what the peer advertised, and the peer itself."""
         self.filtered: dict[NodeId, None] = {}
-        """Those of them that policy does not let us use: known, but no way."""
+        """Entries that policy does not let us use: known, but no path."""
         self.unsynced: set[NodeId] | None = None
-        """Not told again yet in a synchronisation that is under way."""
+        """Entries not yet repeated in a synchronisation under way."""
         self.srtt_us = 0
         """Of our session with it: the damped value, which selection uses."""
         self.measured_us = 0
@@ -153,7 +153,7 @@ class PeerRecord:
 
 
 class NodeRecord:
-    """One node that somebody told us of."""
+    """One node that some peer advertises."""
 
     __slots__ = ("best", "export", "fingerprint", "latest", "node", "rank", "via")
 
@@ -166,6 +166,6 @@ class NodeRecord:
         self.best: PeerRecord | None = None
         self.rank: Rank = ()
         self.export: NodeInfo | None = None
-        """What peers are told."""
+        """What peers are sent."""
         self.via: PeerRecord | None = None
-        """Where the exported way goes."""
+        """The next hop of the exported path."""

@@ -1,9 +1,9 @@
-"""The best way to every node, kept as ways come, change and go (laps-2, 5.1).
+"""The best path to every node, kept as paths are added, changed and removed (laps-2, 5.1).
 
-A way that is better than the best one takes its place at once. Where the best one became worse or
-went, the node is *stale*: all its ways are looked at again when somebody asks, once for everything
-that happened until then. So an entry costs the same in a relay with four peers and in a control
-server with a thousand.
+A path that is better than the best one replaces it at once. Where the best one became worse or was
+removed, the node is *stale*: all its paths are compared again on the next request, once for
+everything that happened until then. So an entry costs the same in a relay with four peers and in a
+control server with a thousand.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["NodeTable"]
 
 
 class NodeTable:
-    """All entries of all peers, and what is best."""
+    """All entries of all peers, and the best path to each node."""
 
     __slots__ = (
         "_order",
@@ -50,25 +50,25 @@ class NodeTable:
         self.stale: dict[NodeId, bool] = {}
         """Nodes that :meth:`refresh` looks at; ask for it first.
 
-        With each, whether the entry of the best way was replaced: it may only look the same."""
+        With each, whether the entry of the best path was replaced: it may be equal."""
         self.peers: dict[NodeId, PeerRecord] = {}
         self.records: dict[NodeId, NodeRecord] = {}
         # What others must look at; they empty it.
         self.touched: dict[NodeId, None] = {}
-        """The best way or the self part is not what it was, or the node is gone."""
+        """Nodes whose best path or self part changed, or that are gone."""
         self.routes: dict[NodeId, None] = {}
-        """The best way that forwards is not what it was."""
+        """Nodes whose best forwarding path changed."""
         self.nodes: dict[NodeId, None] = {}
         """It appeared, is gone, or says something else."""
         self.changed_selves: dict[NodeId, NodeSelf | None] = {}
         """The same, with what it said before; None if it was not known."""
         self.paths: dict[NodeId, None] = {}
-        """Some way, the best one or another, came, went, or is worth something else."""
+        """Nodes with any path that was added, removed or changed."""
 
     # Changes
 
     def put(self, peer: PeerRecord, info: NodeInfo) -> None:
-        """Take an entry of a peer in place of its former one."""
+        """Replace a peer's entry of a node."""
         node = info.node.node_id
         record = self.records.get(node)
         former = peer.entries.get(node)
@@ -104,7 +104,7 @@ class NodeTable:
                 self.stale[node] = False
 
     def drop(self, peer: PeerRecord, node: NodeId) -> None:
-        """Forget an entry of a peer."""
+        """Remove a peer's entry of a node."""
         peer.filtered.pop(node, None)
         if peer.entries.pop(node, None) is None:
             return
@@ -115,9 +115,9 @@ class NodeTable:
                 self.stale[node] = False
 
     def set_filtered(self, peer: PeerRecord, node: NodeId, filtered: bool) -> None:
-        """Say whether policy keeps us from using what a peer says, or is about to say, of a node.
+        """Set whether policy forbids the use of a peer's entry of a node, present or next.
 
-        What the node says of itself counts all the same: policy must see it when it judges others.
+        The self part of the node counts all the same: policy must see it when it checks others.
         """
         if filtered is (node in peer.filtered):
             return
@@ -130,13 +130,13 @@ class NodeTable:
             self.paths[node] = None
 
     def invalidate(self, nodes: Iterable[NodeId]) -> None:
-        """Something that ranks of ways to these nodes depend on is not what it was."""
+        """Compare the paths to these nodes again: an input of their ranks has changed."""
         for node in nodes:
             self.stale.setdefault(node, False)
             self.paths[node] = None
 
     def rerank(self, node: NodeId) -> None:
-        """Look at the load of a relay: it counts on every way that passes it."""
+        """Apply the load of a relay, which counts on every path through it."""
         peer = self.peers.get(node)
         record = self.records.get(node)
         load = LoadClass.NORMAL if record is None else record.latest.node.load.load_class
@@ -152,7 +152,7 @@ class NodeTable:
         self.invalidate(target for _, target in self.through(node))
 
     def through(self, relay: NodeId) -> Iterator[tuple[PeerRecord, NodeId]]:
-        """The entries, also filtered ones, whose paths pass a relay."""
+        """Return the entries, filtered ones too, whose paths pass a relay."""
         for peer in self.peers.values():
             for node, info in peer.entries.items():
                 for item in info.path:
@@ -163,17 +163,17 @@ class NodeTable:
     # Questions
 
     def refresh(self) -> None:
-        """Look again at everything that may have become worse."""
+        """Compare all stale nodes again."""
         while self.stale:
             stale, self.stale = self.stale, {}
             for node, replaced in stale.items():
                 self._rescan(node, replaced)
 
     def candidate(self, peer: PeerRecord, info: NodeInfo) -> Candidate:
-        """An entry as a way.
+        """Return an entry as a path.
 
-        Over a session that is about to end a peer is reached only if it is not reached otherwise;
-        where the peer itself goes away, there is nothing to be gained.
+        A session that is about to end counts only if the peer has no other session. If the peer
+        itself drains, there is no difference.
         """
         load = 0
         if not self._weights:
@@ -185,7 +185,7 @@ class NodeTable:
         return Candidate(info.node.node_id, peer.node, info, peer.srtt_us, peer.carries, load)
 
     def candidates(self, node: NodeId) -> list[Candidate]:
-        """All ways of the latest epoch, the best first: first those that forward."""
+        """Return all paths of the latest epoch, the best first; forwarding ones come first."""
         paths = []
         for peer in self.peers.values():
             info = peer.entries.get(node)
@@ -209,7 +209,7 @@ class NodeTable:
         return (0 if peer.carries else 1, -info.node.stamp.epoch, *order)
 
     def _rescan(self, node: NodeId, replaced: bool) -> None:
-        """Find the best way and the newest self part among all entries."""
+        """Find the best path and the newest self part among all entries."""
         record = self.records.get(node)
         if record is None:
             return
@@ -244,9 +244,9 @@ class NodeTable:
         record.rank = rank
 
     def _held(self, record: NodeRecord) -> bool:
-        """Whether anybody still says what we take for the words of the node.
+        """Return whether any peer still advertises the self part that we use.
 
-        An epoch or a sequence that somebody invented must go with the last who says so.
+        An invented epoch or sequence must disappear with the last peer that advertises it.
         """
         node, latest_self = record.node, record.latest.node
         for peer in self.peers.values():
@@ -256,7 +256,7 @@ class NodeTable:
         return False
 
     def _spread(self, record: NodeRecord, before: NodeSelf | None) -> None:
-        """A node says something else now, appeared, or is gone."""
+        """Record that a node changed its self part, appeared, or is gone."""
         node = record.node
         self.touched[node] = None
         self.nodes[node] = None

@@ -66,20 +66,20 @@ class OwnNode:
 
     @property
     def node_id(self) -> NodeId:
-        """Who we are."""
+        """The node id of this relay."""
         return self.info.node.node_id
 
     def stamp(self) -> Stamp:
-        """The next stamp of our series."""
+        """Return the next stamp of this relay."""
         self._sequence += 1
         return Stamp(self._epoch, self._sequence)
 
     def set_load(self, load: Load) -> bool:
-        """Say how busy we are; whether that is news."""
+        """Set our load; return whether it changed."""
         return load != self.info.node.load and self._say(replace(self.info.node, load=load))
 
     def set_estimate(self, location: Location) -> bool:
-        """Say where we seem to stand, if nobody told us; whether that is news."""
+        """Set the estimated location, if none is configured; return whether it changed."""
         node = self.info.node
         if declared(node) is not None:
             return False
@@ -90,13 +90,13 @@ class OwnNode:
         return self._say(replace(node, location=location, labels=labels))
 
     def set_contacts(self, contacts: tuple[str, ...]) -> bool:
-        """Say how to dial us; whether that is news."""
+        """Set the addresses of this relay; return whether they changed."""
         if contacts == self.info.node.contacts:
             return False
         return self._say(replace(self.info.node, contacts=contacts))
 
     def set_label(self, name: str, value: str) -> bool:
-        """Say something of ourselves, nothing with an empty value; whether that is news."""
+        """Set a label, or remove it with an empty value; return whether it changed."""
         labels = tuple(label for label in self.info.node.labels if label.key != name)
         if value:
             labels += (Label(name, value),)
@@ -105,7 +105,7 @@ class OwnNode:
         return self._say(replace(self.info.node, labels=labels))
 
     def set_reachable(self, reachable: tuple[Reachable, ...]) -> bool:
-        """Say whom we reach ourselves; whether that is news (times move all the time)."""
+        """Set the nodes that we reach directly; return whether that is a significant change."""
         reachable = reachable[:MAX_REACHABLE]
         before = {item.node_id: item.rtt_us for item in self.info.node.reachable}
         after = {item.node_id: item.rtt_us for item in reachable}

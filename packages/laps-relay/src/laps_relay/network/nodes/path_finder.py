@@ -1,6 +1,6 @@
-"""Which ways to a target may be used: those that forward, that policy allows, that do not go back.
+"""The usable paths to a target: they forward, policy allows them, and they do not lead back.
 
-A *way* is a candidate of the node information base. Policy sees it as the relays that data passes,
+A *path* is a candidate of the node information base. Policy sees it as the relays that data passes,
 from us to the target::
 
     we  -- link -->  next hop  -- link -->  ...  -- link -->  target
@@ -25,7 +25,7 @@ __all__ = ["LinkState", "PathFinder"]
 
 
 class LinkState(NamedTuple):
-    """What we measure on our own sessions with a peer."""
+    """What is measured on our own sessions with a peer."""
 
     loss: float = 0.0
     """Share of packets lost, 0 to 1."""
@@ -35,7 +35,7 @@ class LinkState(NamedTuple):
 
 
 class PathFinder:
-    """The node information base as policy lets us see it."""
+    """The paths of the node information base that policy allows."""
 
     __slots__ = ("_is_open", "_local", "_nib", "_policy")
 
@@ -46,7 +46,7 @@ class PathFinder:
 
     @property
     def policy(self) -> Policy:
-        """What is allowed now."""
+        """The policy in force."""
         return self._policy
 
     @policy.setter
@@ -56,24 +56,24 @@ class PathFinder:
         self._is_open = type(policy) is OpenPolicy  # one that narrows may be made from it
 
     def self_of(self, node: NodeId) -> NodeSelf:
-        """What is known of a node."""
+        """Return what is known of a node."""
         info = self._nib.info(node)
         return stranger(node) if info is None else info.node
 
     def relays(self, path: Candidate) -> list[NodeSelf]:
-        """The relays that data passes, ourselves first."""
+        """Return the relays on a path, this relay first."""
         # The last item of a path is the next hop (laps-2, 5.1).
         passed = [self.self_of(item.node_id) for item in reversed(path.info.path)]
         return [self.self_of(self._local), *passed, path.info.node]
 
     def refusal(self, scope: str, path: Candidate) -> Refusal | None:
-        """What policy has against a way for this class."""
+        """Return why policy forbids a path for this class; None if it is allowed."""
         if self._is_open:
             return None
         return self._policy.path(scope, self.relays(path))
 
     def refusal_of(self, scope: str, *relays: NodeId) -> Refusal | None:
-        """The same of a way that could be had: from us through these relays."""
+        """Return the same for a possible path: from this relay through these relays."""
         if self._is_open:
             return None
         return self._policy.path(
@@ -83,7 +83,7 @@ class PathFinder:
     def best(
         self, target: NodeId, scope: str, arrived_on: NodeId | None = None
     ) -> Candidate | None:
-        """The best way that may be used, and that does not lead back to ``arrived_on``."""
+        """Return the best usable path that does not lead back to ``arrived_on``, or None."""
         if self._is_open and arrived_on is None:
             return self._nib.best(target)
         return self._nib.best(
@@ -94,14 +94,14 @@ class PathFinder:
     def through(
         self, target: NodeId, scope: str, peer: NodeId, arrived_on: NodeId | None = None
     ) -> Candidate | None:
-        """The way that a peer tells, if it may be used."""
+        """Return the path that a peer advertises, if it may be used."""
         path = self._nib.advertised_by(target, peer)
         if path is None or not path.forwards or _passes(path, arrived_on):
             return None
         return path if self.refusal(scope, path) is None else None
 
     def allowed(self, target: NodeId, scope: str) -> list[Candidate]:
-        """All ways that may be used, the best first."""
+        """Return all usable paths, the best first."""
         return [
             path
             for path in self._nib.candidates(target)
@@ -109,7 +109,7 @@ class PathFinder:
         ]
 
     def why_none(self, target: NodeId, scope: str, arrived_on: NodeId | None = None) -> Refusal:
-        """Why :meth:`best` finds nothing: the nearest way that exists says most."""
+        """Return why :meth:`best` finds nothing: the reason of the nearest path."""
         paths = [path for path in self._nib.candidates(target) if path.forwards]
         for path in paths:
             if not _passes(path, arrived_on):
@@ -122,7 +122,7 @@ class PathFinder:
 
 
 def _passes(path: Candidate, node: NodeId | None) -> bool:
-    """Whether data would pass that node: then it would come back to where it was."""
+    """Return whether data on a path would pass a node, and so come back to it."""
     if node is None:
         return False
     return path.node == node or any(item.node_id == node for item in path.info.path)

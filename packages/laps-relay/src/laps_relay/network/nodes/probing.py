@@ -41,7 +41,7 @@ _LOST: Final = 3
 
 
 class Reading(NamedTuple):
-    """What an answer taught."""
+    """What an answer to a probe measured."""
 
     at: float
     peer: NodeId
@@ -53,7 +53,7 @@ class Reading(NamedTuple):
 
     @property
     def rtt_us(self) -> int | None:
-        """From us to the target by way of the peer."""
+        """The round trip from this relay over the peer to the target."""
         return None if self.target_rtt_us is None else self.peer_rtt_us + self.target_rtt_us
 
 
@@ -83,7 +83,7 @@ class _Asked(NamedTuple):
 
 
 class Prober:
-    """What one relay asks and answers."""
+    """The probes that one relay sends and answers."""
 
     __slots__ = (
         "_asked",
@@ -107,7 +107,7 @@ class Prober:
         settings: NetworkSettings,
         info: Callable[[NodeId], NodeInfo | None],
     ) -> None:
-        """``info`` gives what is known of a node."""
+        """``info`` returns what is known of a node."""
         self._local = local
         self._settings = settings
         self._info = info
@@ -135,12 +135,12 @@ class Prober:
             self._due.set(session, now)
 
     def measured(self, session: int, srtt_us: int) -> None:
-        """The sRTT of a session, as the transport measures it."""
+        """Set the sRTT of a session, as the transport measures it."""
         if session in self._sessions:
             self._sessions[session].srtt_us = srtt_us
 
     def remove_session(self, session: int) -> None:
-        """It ended: what its peer said is forgotten with the last session to it."""
+        """Remove a session; readings of its peer go with the last session to it."""
         gone = self._sessions.pop(session, None)
         self._due.cancel(session)
         self._asked = {key: each for key, each in self._asked.items() if each.session != session}
@@ -150,12 +150,12 @@ class Prober:
             }
 
     def set_targets(self, targets: Callable[[], Iterable[NodeId]]) -> None:
-        """Other nodes may be worth knowing the distance of; ``targets`` gives all of them."""
+        """Set the function that returns all nodes whose distance is of interest."""
         # Nodes come by the hundred when a network starts; nobody asks before the next probes.
         self._wished = targets
 
     def _retarget(self) -> None:
-        """Take the targets of now."""
+        """Take over the current targets."""
         if self._wished is not None:
             wanted = {*self._wished()} - {self._local}
             self._wished = None
@@ -167,15 +167,15 @@ class Prober:
 
     @property
     def clocks(self) -> tuple[Timers[Any], ...]:
-        """Its timers, for who asks several parts together."""
+        """The timers, for one common deadline."""
         return (self._due,)
 
     def poll_timeout(self) -> float | None:
-        """When :meth:`handle_timeout` wants to be called."""
+        """Return when :meth:`handle_timeout` must be called; None: never."""
         return self._due.next()
 
     def handle_timeout(self, now: float) -> list[tuple[int, Probe]]:
-        """The probes to send now, and on which sessions."""
+        """Return the probes to send now, each with its session."""
         probes: list[tuple[int, Probe]] = []
         while (session := self._due.pop(now)) is not None:
             self._retarget()
@@ -185,7 +185,7 @@ class Prober:
         return probes
 
     def _ask(self, now: float, session: int) -> list[Probe]:
-        """Probes about the targets whose turn it is; not about the peer itself."""
+        """Return probes about the next targets of a peer, without the peer itself."""
         state = self._sessions[session]
         targets = [target for target in self._targets if target != state.peer]
         count = min(len(targets), MAX_PROBES)
@@ -201,7 +201,7 @@ class Prober:
         return probes
 
     def _expire(self, now: float) -> None:
-        """Forget probes that were not answered, and readings that are too old to be true."""
+        """Forget unanswered probes, and readings that are too old."""
         # Each session asks in its own turn: most of the time nothing is old enough yet.
         horizon = now - self._settings.probe_interval
         if self._first_asked <= horizon:
@@ -220,7 +220,7 @@ class Prober:
     def answered(
         self, now: float, session: int, response: ProbeResponse
     ) -> Reading | BadAnswer | None:
-        """What an answer teaches; None if it came too late to be an answer to anything."""
+        """Return what an answer measured; None if no probe waits for it."""
         state = self._sessions.get(session)
         asked = self._asked.get(response.probe_id)
         if state is None or asked is None or asked.session != session:
@@ -250,7 +250,7 @@ class Prober:
         return None
 
     def _place(self, node: NodeId) -> Direction | None:
-        """Where a node says that it stands; None if that is not known."""
+        """Return the declared location of a node; None if it is unknown."""
         info = self._info(node)
         if info is None:
             return None
@@ -279,7 +279,7 @@ class Prober:
     # Answering
 
     def reachable(self) -> tuple[Reachable, ...]:
-        """Whom we reach over sessions of our own, for our own node information."""
+        """Return the nodes that we reach over our own sessions, for our node information."""
         best: dict[NodeId, int] = {}
         for each in self._sessions.values():
             best[each.peer] = min(each.srtt_us, best.get(each.peer, each.srtt_us))

@@ -1,16 +1,16 @@
-"""Which way to a node is best: one total order over candidates (laps-2, 5.1 and 8, load classes).
+"""The best path to a node: one total order over candidates (laps-2, 5.1 and 8, load classes).
 
 ::
 
     least of   avoided transit relays, hops, cost, load, node id of the peer
                |                       |     |     |     '- makes it total
-               |                       |     |     '- busy relays on the way
+               |                       |     |     '- busy relays on the path
                |                       |     '- sum of sRTT and the session's own, microseconds
                |                       '- items of the path
                '- OVERLOADED and DRAINING ones: chosen only if nothing else reaches the node
 
 A total order, never "shorter or faster": an OR flips on every update and floods for ever. Every
-part of the key is a sum over the way, so a longer way is never better than what it was made from.
+part of the key is a sum over the path, so a longer path is never better than its own part.
 That is what makes a path vector settle, and settle at the same ways that a global search finds. A
 preference by the next hop alone would not: three relays, each of which avoids its own overloaded
 neighbour by way of the next relay, go round for ever.
@@ -43,7 +43,7 @@ __all__ = [
 
 
 class Candidate(NamedTuple):
-    """One way to a node, as one peer told it."""
+    """One path to a node, as one peer advertises it."""
 
     node: NodeId
     peer: NodeId
@@ -52,13 +52,13 @@ class Candidate(NamedTuple):
     link_srtt_us: int
     """Of our own session with the peer, as we measured it."""
     forwards: bool
-    """Whether data can go this way: not through a control server, nor against a direction."""
+    """Whether data can take this path: not through a control server, nor against a direction."""
     load: int = 0
     """How loaded the transit relays are, all together (``selection.burden``)."""
 
     @property
     def hops(self) -> int:
-        """Transit relays on the way."""
+        """How many transit relays are on the path."""
         return len(self.info.path)
 
     @property
@@ -76,9 +76,9 @@ Order: TypeAlias = "Callable[[Candidate], tuple[int, ...]]"
 """The key of a total order over candidates for one node: the least is best."""
 
 PathRule: TypeAlias = "Callable[[Candidate], bool]"
-"""Whether a way may be used for something."""
+"""Returns whether a path may be used for a purpose."""
 
-# At most 16 relays are on a way: a sum of one class never reaches the weight of the next one.
+# At most 16 relays are on a path: a sum of one class never reaches the weight of the next one.
 LOAD_WEIGHTS: Final[Mapping[LoadClass, int]] = {
     LoadClass.NORMAL: 0,
     LoadClass.BUSY: 1,
@@ -90,16 +90,16 @@ LOAD_WEIGHTS: Final[Mapping[LoadClass, int]] = {
 _AVOID_SHIFT: Final = 8
 
 Criterion: TypeAlias = "Callable[[Candidate], int]"
-"""One part of an order. Let it grow along a way, or the network may never settle."""
+"""One part of an order. It must grow along a path, or the network may never settle."""
 
 
 def burden(relays: Iterable[NodeId], weights: Mapping[NodeId, int]) -> int:
-    """The load of all relays on a way together; those without a weight are not loaded."""
+    """Return the load of all relays on a path together; relays without a weight are not loaded."""
     return sum(weights.get(relay, 0) for relay in relays)
 
 
 def avoided(candidate: Candidate) -> int:
-    """Whether relays are on the way that are chosen only if nothing else is there, and how many."""
+    """Return whether relays on a path are used only as a last resort, and how many."""
     return candidate.load >> _AVOID_SHIFT
 
 
@@ -111,7 +111,7 @@ def default_order(candidate: Candidate) -> tuple[int, ...]:
 def rank_of(
     path: tuple[NodePathItem, ...], link_srtt_us: int, load: int, peer: NodeId
 ) -> tuple[int, ...]:
-    """The same for a way that is no candidate yet."""
+    """Return the rank of a path that is no candidate yet."""
     cost = link_srtt_us
     for item in path:
         cost += item.srtt_us
@@ -122,7 +122,7 @@ def make_order(*criteria: Criterion, avoid: bool = True) -> Order:
     """An order by other criteria, the first one first; the peer's node id decides in the end.
 
     ``avoid``: overloaded and draining transit relays still come last, whatever the criteria say.
-    ``make_order(lambda way: way.cost_us)`` does not look at hops.
+    ``make_order(lambda path: path.cost_us)`` does not look at hops.
     """
     parts: tuple[Criterion, ...] = (avoided, *criteria) if avoid else criteria
 

@@ -5,9 +5,9 @@
     EdgeRelay <--events-- Session (server) ==bytes== Session (client) --events--> handler
               --commands->                                            <-commands--
 
-:meth:`VirtualClient.pump` carries everything until both ends are quiet. A handler that commands
-its session while it is called needs not pump: the loop that called it goes on. Only control goes
-through here; objects go to and from the forwarding plane directly.
+:meth:`VirtualClient.pump` carries everything until both ends are quiet. A handler
+need not pump after a command to its session: the loop that called the handler goes on. Only control
+messages pass here; objects go to and from the forwarding plane directly.
 """
 
 from __future__ import annotations
