@@ -440,7 +440,7 @@ class Nib:
 
     @property
     def size(self) -> int:
-        """Return how many nodes are known, without this relay."""
+        """How many nodes are known, without this relay."""
         self._table.refresh()
         return len(self._table.records)
 
