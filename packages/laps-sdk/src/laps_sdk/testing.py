@@ -1,4 +1,4 @@
-"""Doubles for the tests of applications: a relay in memory, without sockets and certificates.
+"""A relay in memory for the tests of applications, without sockets and certificates.
 
 ::
 
@@ -9,7 +9,7 @@
                 await track.write(b"hello")
                 assert (await anext(news)).payload == b"hello"
 
-The relay forwards each published object to every subscriber, in order and whole, and announces
+The relay forwards each published object to every subscriber, in order and whole. It announces
 namespaces. It has no cache, no limits and no authorization: tests of those need a real relay.
 
 ::
@@ -67,7 +67,7 @@ __all__ = ["MemoryRelay", "memory_relay"]
 
 
 class _Incoming:
-    """A stream of a publisher, and the streams on which it goes on."""
+    """A publisher's stream and its copies to the subscribers."""
 
     __slots__ = ("collector", "out")
 
@@ -87,7 +87,7 @@ class _Client:
         self.published: dict[int, FullTrackName] = {}
         """Tracks by the publisher's alias."""
         self.requests: dict[int, FullTrackName | Namespace] = {}
-        """What each request of the client is about."""
+        """The track or namespace of each request of the client."""
         self.subscribed: dict[FullTrackName, int] = {}
         self.watched: dict[int, Namespace] = {}
         self.streams: dict[int, _Incoming] = {}
@@ -95,7 +95,7 @@ class _Client:
     # MoqtApplication
 
     def session_event(self, peer: MoqtPeer, event: Event) -> None:
-        """Answer what the client asks."""
+        """Answer the requests of the client."""
         match event:
             case RequestReceived():
                 self._asked(peer, event)
@@ -142,7 +142,7 @@ class _Client:
             self.relay.ended(about)
 
     def tell(self, namespace: Namespace, *, there: bool) -> None:
-        """A namespace came or went."""
+        """Send a namespace event to the client if it watches the prefix."""
         for request_id, prefix in self.watched.items():
             if prefix.is_prefix_of(namespace):
                 suffix = Namespace(namespace.fields[len(prefix.fields) :])
@@ -158,7 +158,7 @@ class _Client:
         data: bytes,
         fin: bool,
     ) -> None:
-        """Hand on the objects of a stream."""
+        """Forward the objects of a new stream."""
         self.streams[stream_id] = _Incoming(self.draft)
         self.stream_data(peer, stream_id, data, fin)
 
@@ -169,7 +169,7 @@ class _Client:
         data: bytes,
         fin: bool,
     ) -> None:
-        """More of them."""
+        """Forward further objects of a stream."""
         stream = self.streams[stream_id]
         for item in stream.collector.feed(data):
             if isinstance(item, SubgroupHeader):
@@ -197,12 +197,12 @@ class _Client:
         stream_id: int,
         code: int,
     ) -> None:
-        """A publisher gave a stream up."""
+        """Reset the copies of a stream that the publisher reset."""
         for out, _ in self.streams.pop(stream_id).out:
             out.reset(code)
 
     def datagram(self, peer: MoqtPeer, data: bytes) -> None:  # noqa: ARG002 - the interface
-        """Hand on a datagram."""
+        """Forward a datagram."""
         datagram = decode_datagram(data, self.draft)
         if isinstance(datagram, ObjectDatagram):
             track = self.published.get(datagram.track_alias)
@@ -212,41 +212,41 @@ class _Client:
                 )
 
     def out_stream_stopped(self, peer: MoqtPeer, event: StopSending) -> None:
-        """Writing to it does nothing from now on."""
+        """Ignore the event: further writes to the stream have no effect."""
 
     def out_stream_dropped(self, peer: MoqtPeer, event: StreamDropped) -> None:
-        """Writing to it does nothing from now on."""
+        """Ignore the event: further writes to the stream have no effect."""
 
     def writable(self, peer: MoqtPeer) -> None:
-        """The relay never waits."""
+        """Ignore the event: the relay never waits."""
 
     def closed(self, peer: MoqtPeer, event: Closed) -> None:  # noqa: ARG002 - the interface
-        """The client is gone."""
+        """Forget a client whose connection closed."""
         self.relay.clients.remove(self)
 
 
 class MemoryRelay:
-    """A relay in this process; made by :func:`memory_relay`."""
+    """A relay in this process; :func:`memory_relay` makes it."""
 
     def __init__(self, network: MemoryNetwork) -> None:
         self.network = network
-        """How well it is reached: set ``delay`` or ``loss`` to see what an application does."""
+        """The network to the relay; set its ``delay`` or ``loss`` to test an application."""
         self.clients: list[_Client] = []
         self.namespaces: dict[Namespace, int] = {}
         self._endpoint: Endpoint | None = None
 
     @property
     def url(self) -> str:
-        """Its address; ``connect`` also wants ``network=relay.network``."""
+        """The address; :func:`laps_sdk.connect` also needs ``network=relay.network``."""
         port = 0 if self._endpoint is None else self._endpoint.local_address[1]
         return f"moqt://127.0.0.1:{port}"
 
     def connect(self, **options: Any) -> Session:
-        """A session with this relay; takes what :func:`laps_sdk.connect` takes."""
+        """Return a session with this relay; the options are those of :func:`laps_sdk.connect`."""
         return connect(self.url, network=self.network, **options)
 
     async def start(self, drafts: tuple[str, ...]) -> None:
-        """Listen."""
+        """Start to listen."""
         self._endpoint = await open_endpoint(
             backend="memory",
             options=EngineOptions(alpn=drafts),
@@ -268,13 +268,13 @@ class MemoryRelay:
     # For clients
 
     def subscribers(self, track: FullTrackName) -> list[tuple[_Client, int]]:
-        """Who wants a track, and under which alias."""
+        """Return the subscribers of a track with their aliases."""
         return [(c, c.subscribed[track]) for c in self.clients if track in c.subscribed]
 
     def open(
         self, track: FullTrackName, header: SubgroupHeader
     ) -> list[tuple[OutStream, SubgroupWriter]]:
-        """Streams to every subscriber."""
+        """Open a stream to every subscriber of a track."""
         opened = []
         for client, alias in self.subscribers(track):
             own = SubgroupHeader(
@@ -292,7 +292,7 @@ class MemoryRelay:
         return opened
 
     def ended(self, track: FullTrackName) -> None:
-        """A publisher ended a track."""
+        """Send PUBLISH_DONE to the subscribers of a track."""
         for client, request_id in self.subscribers(track):
             code = PUBLISH_DONE_CODES[client.draft].TRACK_ENDED
             del client.subscribed[track]
@@ -301,7 +301,7 @@ class MemoryRelay:
             client.peer.settle()
 
     def tell(self, namespace: Namespace, *, there: bool) -> None:
-        """A client announced a namespace, or took it back."""
+        """Count an announcement or a withdrawal, and inform the clients of a change."""
         count = self.namespaces.get(namespace, 0) + (1 if there else -1)
         if count:
             self.namespaces[namespace] = count
@@ -316,7 +316,7 @@ class MemoryRelay:
 async def memory_relay(
     *, drafts: tuple[str, ...] = DRAFTS, network: MemoryNetwork | None = None
 ) -> AsyncIterator[MemoryRelay]:
-    """A relay for the block."""
+    """Run a relay for the block of ``async with``."""
     relay = MemoryRelay(network or MemoryNetwork())
     await relay.start(drafts)
     try:

@@ -161,7 +161,8 @@ def _run_simulation(
     program = simulator()
     if simulate and program is None:
         raise UsageError(
-            "laps-relay is not installed: pip install laps-relay, or give --no-simulate"
+            "laps-relay is not installed: pip install -e packages/laps-sdk -e packages/laps-relay,"
+            " or give --no-simulate"
         )
     simulation = simulate_plan(
         program, signed, public_pem(signer), made.draft.network, made.draft.groups

@@ -55,7 +55,7 @@ class PurgeRequest(BaseModel):
 
 
 class _Away(BaseModel):
-    # A word that nobody knows is a mistake: without it clients would go somewhere else.
+    # An unknown field is an error: if it were ignored, clients would go somewhere else.
     model_config = ConfigDict(extra="forbid")
 
     new_uri: str = Field(
@@ -109,7 +109,7 @@ def make_app(
     app = FastAPI(
         title="LAPS relay admin",
         version=version,
-        docs_url=None,  # its pages load scripts from elsewhere, which our policy forbids
+        docs_url=None,  # its pages load scripts of other sites, which the headers forbid
         redoc_url=None,
     )
     app.add_middleware(Guard, token=token, pages=_pages(static))

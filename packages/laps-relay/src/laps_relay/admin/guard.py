@@ -86,7 +86,7 @@ class Guard:
 
     def _knows(self, authorization: str) -> bool:
         scheme, _, given = authorization.partition(" ")
-        # Compared also if the scheme is wrong: the time tells nothing.
+        # Compared also if the scheme is wrong, so that the time reveals nothing.
         same = hmac.compare_digest(given.strip().encode(), self._token or b"")
         return same and scheme.lower() == "bearer"
 

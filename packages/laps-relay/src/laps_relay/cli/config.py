@@ -19,6 +19,7 @@ from laps_relay.server import admin_token, auth_settings
 from laps_relay.server.certificates import DEV_CERTIFICATE, DEV_KEY, obtain
 from laps_relay.server.edge_view import reachable
 from laps_sdk.peering.keys.files import NETWORK_KEY, read_network_key
+from laps_wire.errors import LapsError
 from laps_wire.nodeid import NodeId
 
 __all__ = ["app", "dev_cert", "forget_key", "show_version", "stub_key"]
@@ -144,7 +145,12 @@ def stub_key(
     }
     config = load_or_exit(file, flags).config
     with one_line_errors():
-        key = read_network_key(config.network.key_file or config.state_dir / NETWORK_KEY)
+        try:
+            key = read_network_key(config.network.key_file or config.state_dir / NETWORK_KEY)
+        except LapsError as error:
+            raise LapsError(
+                f"{error}; give --key-file, or the --state-dir of a relay of the network"
+            ) from None
         typer.echo(key.stub_key().dump())
 
 

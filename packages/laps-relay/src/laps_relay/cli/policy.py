@@ -189,7 +189,7 @@ class _Network:
         self._names: dict[str, NodeId] = {}
         self._links: dict[NodeId, dict[NodeId, float]] = {}
         self.passed: list[Link] = []
-        """The countries that it says links pass."""
+        """Links of the topology with the countries that they cross."""
         if file is None:
             return
         document = read_document(file)

@@ -19,10 +19,10 @@ __all__ = ["Admission", "Cache", "Connection", "Egress", "Limits", "Plane"]
 class Cache(Section):
     """What the cache holds for late joiners and FETCH; the first limit that is reached evicts."""
 
-    max_bytes: Size = key("64MiB", "Of all tracks together.", "at-once")
-    max_track_bytes: Size = key("8MiB", "Of one track.", "at-once")
+    max_bytes: Size = key("64MiB", "Bytes of all tracks together.", "at-once")
+    max_track_bytes: Size = key("8MiB", "Bytes of one track.", "at-once")
     max_groups: int = key(64, "Groups of one track.", "at-once", ge=1)
-    max_age: Duration = key("1m", "Since an object arrived.", "at-once")
+    max_age: Duration = key("1m", "Longest time that an object is cached.", "at-once")
     max_objects: int = key(65536, "Objects of one track.", "at-once", ge=1)
 
 
@@ -31,21 +31,25 @@ class Connection(Section):
 
     max_streams_bidi: int = key(128, "Bidirectional streams open at a time.", ge=1)
     max_streams_uni: int = key(1024, "Unidirectional streams open at a time.", ge=1)
-    max_data: Size = key("16MiB", "Bytes in flight to us, on all streams.")
-    max_stream_data: Size = key("4MiB", "Bytes in flight to us, on one stream.")
-    idle_timeout: Duration = key("30s", "Without a packet, a connection ends.")
-    max_datagram_frame: int = key(16383, "The longest DATAGRAM frame taken.", ge=0)
+    max_data: Size = key("16MiB", "Bytes that the client may have in flight on all streams.")
+    max_stream_data: Size = key("4MiB", "Bytes that the client may have in flight on one stream.")
+    idle_timeout: Duration = key("30s", "How long a connection lives without a packet.")
+    max_datagram_frame: int = key(16383, "Longest DATAGRAM frame that is accepted.", ge=0)
 
 
 class Egress(Section):
     """How much data waits for a client that is slower than its tracks."""
 
-    max_bytes: Size = key("4MiB", "On data streams; over it the least urgent is dropped.")
-    max_control_bytes: Size = key("1MiB", "On control streams; over it the connection ends.")
-    high_water: Size = key("512KiB", "A connection is congested above this ...")
-    low_water: Size = key("128KiB", "... until it is at or below this.")
+    max_bytes: Size = key(
+        "4MiB", "Bytes queued on data streams; above it the least urgent stream is dropped."
+    )
+    max_control_bytes: Size = key(
+        "1MiB", "Bytes queued on control streams; above it the connection ends."
+    )
+    high_water: Size = key("512KiB", "Queued bytes above which a connection is congested.")
+    low_water: Size = key("128KiB", "Queued bytes at which a connection is no longer congested.")
     max_waiting_streams: int = key(1024, "Streams that wait for the client's permission.", ge=1)
-    max_datagrams: int = key(512, "Datagrams queued; the oldest goes first.", ge=1)
+    max_datagrams: int = key(512, "Datagrams queued; the oldest is dropped first.", ge=1)
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -60,21 +64,23 @@ class Admission(Section):
     max_connections: int = key(10_000, "Connections in all, half-open ones included.", ge=1)
     max_half_open: int = key(1024, "Handshakes under way.", ge=1)
     retry_above: int = key(64, "Half-open handshakes above which clients get a Retry.", ge=0)
-    handshake_timeout: Duration = key("10s", "A handshake is given up after this.")
+    handshake_timeout: Duration = key("10s", "How long a handshake may take.")
     prefix_rate: float = key(
-        200.0, "New connections a second from one prefix (IPv4 /24, IPv6 /56).", gt=0
+        200.0, "New connections per second from one prefix (IPv4 /24, IPv6 /56).", gt=0
     )
-    prefix_burst: int = key(2000, "... and how many at once.", ge=1)
-    max_prefixes: int = key(4096, "Prefixes remembered.", ge=1)
-    token_lifetime: Duration = key("15s", "A client must come back from a Retry by then.")
+    prefix_burst: int = key(2000, "New connections at once from one prefix.", ge=1)
+    max_prefixes: int = key(4096, "Prefixes whose rate is tracked.", ge=1)
+    token_lifetime: Duration = key("15s", "How long the token of a Retry is valid.")
 
 
 class Plane(Section):
     """How much state of the forwarding plane a peer can cause."""
 
     pending_streams: int = key(256, "Streams of a session that wait for their alias.", ge=0)
-    pending_bytes: Size = key("1MiB", "Their bytes, and those of waiting datagrams.")
-    pending_time: Duration = key("3s", "How long they wait.")
+    pending_bytes: Size = key(
+        "1MiB", "Bytes of streams and datagrams of a session that wait for their alias."
+    )
+    pending_time: Duration = key("3s", "How long streams and datagrams wait for their alias.")
     standby_bytes: Size = key("256KiB", "Of one subgroup, kept from a second publisher.")
     group_records: int = key(256, "Groups of a track whose object ids are remembered.", ge=1)
     id_ranges: int = key(1024, "Ranges of ids remembered for one group.", ge=1)
@@ -98,24 +104,30 @@ class Limits(Section):
     """What clients may request, each of them and all together."""
 
     linger: Duration = key(
-        "5s", "An upstream subscription outlives its last subscriber so long.", "at-once"
+        "5s", "How long an upstream subscription outlives its last subscriber.", "at-once"
     )
     rendezvous_wait: Duration = key(
-        "1s", "A SUBSCRIBE of draft 16 waits so for a publisher.", "at-once"
+        "1s", "How long a SUBSCRIBE of draft 16 waits for a publisher.", "at-once"
     )
-    max_rendezvous: Duration = key("1m", "The longest wait that draft 18 may ask for.", "at-once")
+    max_rendezvous: Duration = key(
+        "1m", "Longest wait for a publisher that a SUBSCRIBE of draft 18 may request.", "at-once"
+    )
     upstream_timeout: Duration = key(
-        "10s", "For a publisher's answer to a request of ours.", "at-once"
+        "10s", "How long the relay waits for a publisher's answer.", "at-once"
     )
-    done_delay: Duration = key("250ms", "Streams may still arrive behind PUBLISH_DONE.", "at-once")
-    cache_linger: Duration = key("30s", "The cache answers so long without a publisher.", "at-once")
-    goaway_timeout: Duration = key("10s", "A session may stay so long after GOAWAY.", "at-once")
+    done_delay: Duration = key(
+        "250ms", "How long streams may still arrive after PUBLISH_DONE.", "at-once"
+    )
+    cache_linger: Duration = key(
+        "30s", "How long the cache answers for a track without a publisher.", "at-once"
+    )
+    goaway_timeout: Duration = key("10s", "How long a session may stay after GOAWAY.", "at-once")
     longest_match: bool = key(
-        False, "Ask only publishers of the longest matching namespace, not all.", "at-once"
+        False, "Ask only the publishers of the longest matching namespace.", "at-once"
     )
     forward_unwatched: bool = key(
         True,
-        "Take PUBLISH with Forward State 1 while nobody subscribes, to fill the cache.",
+        "Accept PUBLISH with Forward State 1 without subscribers, to fill the cache.",
         "at-once",
     )
     session_subscriptions: int = key(1024, "Subscriptions of a session.", "at-once", ge=0)
@@ -123,10 +135,14 @@ class Limits(Section):
     session_namespaces: int = key(1024, "Namespaces that a session publishes.", "at-once", ge=0)
     session_prefixes: int = key(64, "Namespace subscriptions of a session.", "at-once", ge=0)
     session_fetches: int = key(64, "Fetches of a session at a time.", "at-once", ge=0)
-    session_offers: int = key(1024, "Tracks that we PUBLISH to a session.", "at-once", ge=0)
-    session_blocked: int = key(1024, "Requests of ours that wait for a session.", "at-once", ge=0)
+    session_offers: int = key(
+        1024, "Tracks that the relay publishes to a session.", "at-once", ge=0
+    )
+    session_blocked: int = key(
+        1024, "Requests of the relay that wait for a session.", "at-once", ge=0
+    )
     name_bytes: int = key(
-        4096, "Of a full track name, a namespace or a prefix.", "at-once", ge=1, le=4096
+        4096, "Bytes of a full track name, a namespace or a prefix.", "at-once", ge=1, le=4096
     )
     max_sessions: int = key(10_000, "Sessions in all.", "at-once", ge=1)
     max_tracks: int = key(100_000, "Tracks in all.", "at-once", ge=1)
@@ -135,7 +151,7 @@ class Limits(Section):
     max_enumerated: int = key(
         10_000, "Matches of one prefix when it is subscribed to.", "at-once", ge=1
     )
-    request_rate: float = key(1000.0, "Requests of a session in a second.", "at-once", gt=0)
+    request_rate: float = key(1000.0, "Requests of a session per second.", "at-once", gt=0)
     request_burst: int = key(2000, "Requests of a session at once.", "at-once", ge=1)
     top_n_max: int = key(1000, "The largest N of a Top-N subscription.", "at-once", ge=1)
     top_n_margin: int = key(0, "A track displaces another only by more than this.", "at-once", ge=0)

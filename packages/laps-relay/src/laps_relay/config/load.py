@@ -119,7 +119,7 @@ def _invalid(
     wrong = wrong[:1].lower() + wrong[1:]
     if setting is not None and not _is_secret(dotted, sections):
         wrong = f"{str(setting.value)[:60]!a}: {wrong}"
-    # What does not fit says itself what would; the key alone may be as it should be.
+    # A MisfitError names the correction itself; the meaning of the key would not help.
     right = "" if isinstance(cause, MisfitError) else _right(dotted, sections)
     return Problem(where=where, key=dotted, wrong=wrong, right=right)
 

@@ -67,11 +67,13 @@ class Listen(Section):
         AfterValidator(_different),
     ] = key(["moqt-18", "moqt-16"], "ALPNs of MoQT, the preferred one first.")
     datagram_size: int = key(
-        1452, "UDP payload to grow to when the path takes it.", ge=1200, le=65507
+        1452, "Largest UDP payload to use where the path allows it.", ge=1200, le=65507
     )
-    setup_timeout: Duration = key("10s", "A client must have sent its SETUP by then.")
+    setup_timeout: Duration = key("10s", "How long a client may take to send its SETUP.")
     drain_timeout: Duration = key(
-        "10s", "How long a stop waits for sessions to leave and peers to get all.", "at-once"
+        "10s",
+        "How long a stop waits for clients to leave and for peers to get all data.",
+        "at-once",
     )
 
 
@@ -104,14 +106,14 @@ def check_admin_token(text: str) -> None:
 class Admin(Section):
     """The HTTP pages and API for operators."""
 
-    enabled: bool = key(True, "Whether there is one.")
+    enabled: bool = key(True, "Whether the relay serves the admin.")
     host: str = key("127.0.0.1", "Address to bind; others than loopback need a token.")
     port: int = key(33480, "TCP port; 0: any free one.", ge=0, le=65535)
     token: SecretStr | None = key(
         None, "Bearer token that every request must carry, /healthz excepted.", secret=True
     )
     token_file: FilePath | None = key(None, "File that holds the token, instead of 'token'.")
-    page_limit: int = key(1000, "Most rows that one answer holds.", ge=1, le=10_000)
+    page_limit: int = key(1000, "Largest number of rows in one answer.", ge=1, le=10_000)
 
     @property
     def is_loopback(self) -> bool:
@@ -137,9 +139,13 @@ class Admin(Section):
 class Auth(Section):
     """Authorization by CAT tokens. Without keys everything is allowed."""
 
-    keys: Paths = key([], "Key files (JWK); one or more means: deny by default.", "at-once")
-    audience: Words = key([], "Who we are; tokens for others are refused.", "at-once")
-    issuers: Words = key([], "Whom we trust; none: every holder of a key.", "at-once")
+    keys: Paths = key([], "Key files (JWK); with any, a request needs a valid token.", "at-once")
+    audience: Words = key(
+        [], "Names of this relay in tokens; tokens for other audiences are refused.", "at-once"
+    )
+    issuers: Words = key(
+        [], "Issuers whose tokens are accepted; none: every holder of a key.", "at-once"
+    )
     anonymous: Annotated[list[Annotated[str, BeforeValidator(_scope)]], BeforeValidator(words)] = (
         key([], "Scopes that need no token, e.g. 'sub:public/*'.", "at-once")
     )
@@ -151,10 +157,14 @@ class Auth(Section):
     )
     token_types: Numbers = key([1], "MoQT token types that are read as CAT.", "at-once")
     setup_required: bool = key(False, "Whether SETUP itself needs a token.", "at-once")
-    require_expiry: bool = key(True, "Refuse tokens that never end.", "at-once")
-    leeway: Duration = key("5s", "How far clocks may differ.", "at-once")
-    max_tokens: int = key(4, "Tokens of one request that are looked at.", "at-once", ge=1)
-    cached_tokens: int = key(4096, "Checked tokens that are remembered.", "at-once", ge=1)
+    require_expiry: bool = key(True, "Refuse tokens without an expiry time.", "at-once")
+    leeway: Duration = key(
+        "5s", "Largest difference between the clocks of issuer and relay.", "at-once"
+    )
+    max_tokens: int = key(
+        4, "Largest number of tokens of one request that are checked.", "at-once", ge=1
+    )
+    cached_tokens: int = key(4096, "Tokens whose signature check is cached.", "at-once", ge=1)
 
     @model_validator(mode="after")
     def _has_keys(self) -> Self:
@@ -178,21 +188,23 @@ class PlayerReports(Section):
     """Reports of players on their playback, which become telemetry."""
 
     enabled: bool = key(
-        False, "Whether clients may hand in reports. If not, their namespace is refused."
+        False, "Whether reports of players are accepted. If not, their namespace is refused."
     )
     namespace: Annotated[str, AfterValidator(_namespace)] = key(
-        "laps-reports", "Where they publish them; no other track can be there."
+        "laps-reports", "Namespace of reports; no other track can be there."
     )
-    rate: float = key(1.0, "Objects of a session in a second; more are refused.", gt=0)
-    burst: int = key(20, "Objects of a session at once.", ge=1)
-    object_bytes: Size = key("4KiB", "Of one object; longer ones are refused.", ge=64, le=4096)
+    rate: float = key(1.0, "Report objects of a session per second; more are refused.", gt=0)
+    burst: int = key(20, "Report objects of a session at once.", ge=1)
+    object_bytes: Size = key(
+        "4KiB", "Bytes of one report object; longer ones are refused.", ge=64, le=4096
+    )
 
 
 class Observe(Section):
     """Logs, telemetry and traces."""
 
     log_level: Literal["debug", "info", "warning", "error"] = key(
-        "info", "The least important that is logged.", "at-once"
+        "info", "Lowest level that is logged.", "at-once"
     )
     log_format: Literal["auto", "json", "console"] = key(
         "auto", "auto: console on a terminal, JSON lines elsewhere."
@@ -207,10 +219,10 @@ class Observe(Section):
         secret=True,
     )
     telemetry_dir: FilePath | None = key(None, "Directory for telemetry files; none: no telemetry.")
-    telemetry_file_bytes: Size = key("64MiB", "A file is closed at this size ...", ge=1024)
-    telemetry_file_age: Duration = key("5m", "... or at this age.", gt=0)
-    telemetry_queue: int = key(10_000, "Records that wait for the disk; more are lost.", ge=1)
-    sample_interval: Duration = key("10s", "Between two samples of counters.", gt=0)
+    telemetry_file_bytes: Size = key("64MiB", "Size at which a file is closed.", ge=1024)
+    telemetry_file_age: Duration = key("5m", "Age at which a file is closed.", gt=0)
+    telemetry_queue: int = key(10_000, "Records that may wait for the disk; more are lost.", ge=1)
+    sample_interval: Duration = key("10s", "Interval between two samples of counters.", gt=0)
     delivery_sample: int = key(
         100,
         "Telemetry has times of the first object of each stream of one group in so many; all"
@@ -235,7 +247,7 @@ class PlanFiles(Section):
     """A signed plan of Vias, such as laps-analytics makes."""
 
     file: FilePath | None = key(
-        None, "The plan; a reload reads it again. The admin takes plans, too.", "at-once"
+        None, "Plan file; a reload reads it again. The admin accepts plans, too.", "at-once"
     )
     keys: Paths = key(
         [], "PEM files: public Ed25519 keys whose plans are followed; none: no plans.", "at-once"
@@ -253,7 +265,7 @@ class RelayConfig(Section):
 
     state_dir: FilePath = Field(
         default_factory=default_state_dir,
-        description="Where the relay keeps what it makes, such as the development certificate.",
+        description="Directory for keys, certificates and other state of the relay.",
         json_schema_extra={"lifecycle": "static"},
     )
     listen: Listen = Listen()

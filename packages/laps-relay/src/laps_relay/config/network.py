@@ -119,14 +119,16 @@ class NetworkLimits(Section):
     max_subscribes: int = key(16_777_216, "Subscribes that a peer may pass on.", "new-connections")
     max_sets: int = key(65_536, "Subscriber node sets of a peer.", "new-connections", ge=1)
     max_targets: int = key(4_096, "Targets of one set.", "new-connections", ge=1, le=65_536)
-    unknown_bytes: Size = key("16MiB", "Data that waits for its set.", "new-connections")
-    unknown_time: Duration = key("30s", "How long it waits.", "new-connections")
+    unknown_bytes: Size = key("16MiB", "Bytes of data that wait for their set.", "new-connections")
+    unknown_time: Duration = key("30s", "How long data waits for its set.", "new-connections")
 
 
 class Network(Section):
     """The relay as a member of a network; without ``enabled`` it is alone."""
 
-    enabled: bool = key(False, "Whether it peers; peers or another type than edge do it, too.")
+    enabled: bool = key(
+        False, "Whether the relay peers. Set peers, or another type than edge, imply it."
+    )
     type: Literal["edge", "via", "stub", "control"] = key(
         "edge",
         "edge: clients and peers; via: forwards between relays; stub: child of an Edge; control:"
@@ -134,18 +136,23 @@ class Network(Section):
         "at-once",
     )
     workers: int = key(
-        1, "Edge processes on the one port of clients, peered with each other.", ge=1, le=256
+        1,
+        "Number of Edge processes that share the port for clients; they peer with each other.",
+        ge=1,
+        le=256,
     )
     node_id: NodeIdText = key(
         "", "high:low, unique in the network. None: made from the key and the peer port."
     )
-    region: Label = key("", "The operator's name of where it stands.")
+    region: Label = key("", "Name of the region that the relay is in.")
     longitude: float | None = key(None, "Degrees east.", ge=-180, le=180)
     latitude: float | None = key(None, "Degrees north.", ge=-90, le=90)
-    labels: Labels = key([], "For policies, each name=value, such as country=DE.")
-    host: str = key("", "Address to bind for peers; none: that of clients.")
+    labels: Labels = key([], "Labels for policies, each name=value, such as country=DE.")
+    host: str = key("", "Address to bind for peers; none: that for clients.")
     port: int = key(33434, "UDP port for peers; 0: any free one.", ge=0, le=65535)
-    contacts: Contacts = key([], "How others reach it, host:port; none: where it listens.")
+    contacts: Contacts = key(
+        [], "Addresses at which other relays reach this one, host:port; none: where it listens."
+    )
     client_url: ClientUrl = key(
         "",
         "Where clients of other relays are sent to, moqt://host:port; none: where it listens, if"
@@ -200,11 +207,11 @@ class Network(Section):
     )
     plaintext_names: bool = key(True, "Whether announces carry names, for discovery.")
     batch: Duration = key("20ms", "How long changes for a peer are collected.")
-    hold: Duration = key("3s", "A peer that says nothing for so long is gone.", gt=0)
+    hold: Duration = key("3s", "How long a peer may be silent before its session ends.", gt=0)
     unsubscribe_delay: Duration = key("5s", "How long the last unsubscribe of a track waits.")
     max_fanout: int = key(2, "Copies of a track towards one region before a Via is injected.", ge=1)
     via_hold: Duration = key(
-        "10s", "How long a Via must pay, or not pay, before it is injected or removed."
+        "10s", "How long a Via must be beneficial, or not, before it is injected or removed."
     )
     order: Literal["hops", "delay"] = key(
         "hops",

@@ -8,11 +8,13 @@ regions and classes. :mod:`laps_relay.config.policy_file` reads the file.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 from urllib.parse import unquote_to_bytes
 
 from pydantic import (
     AfterValidator,
+    BaseModel,
+    ConfigDict,
     Field,
     PlainValidator,
     StrictFloat,
@@ -70,8 +72,10 @@ def _pairs(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(labels.items())
 
 
-class FenceModel(Section):
+class FenceModel(BaseModel):
     """Conditions on nodes; every list that is given must match."""
+
+    model_config: ClassVar[ConfigDict] = Section.model_config
 
     allow_nodes: list[Pattern] = key([], "Only these nodes.")
     deny_nodes: list[Pattern] = key([], "Not these nodes.")
@@ -191,8 +195,10 @@ def _shown(field: bytes) -> str:
     return field.decode("ascii", "backslashreplace")
 
 
-class NodeRuleModel(Section):
+class NodeRuleModel(BaseModel):
     """A rule of a filter for node information."""
+
+    model_config: ClassVar[ConfigDict] = Section.model_config
 
     action: Literal["accept", "deny"] = Field(description="What happens if it matches.")
     name: Word | None = key(None, "For reasons and explanations.")
@@ -224,13 +230,16 @@ class SubscribeRuleModel(NodeRuleModel):
     namespace: NamespaceText | None = key(None, "This namespace, and all below it.")
 
 
-class AnnounceRuleModel(SubscribeRuleModel):
+class AnnounceRuleModel(NodeRuleModel):
     """A rule of a filter for announces, which have no labels."""
 
+    namespace: NamespaceText | None = key(None, "This namespace, and all below it.")
     labels: Annotated[dict[str, str], Field(max_length=0)] = key({}, "Announces have none.")
 
 
-class _FilterModel(Section):
+class _FilterModel(BaseModel):
+    model_config: ClassVar[ConfigDict] = Section.model_config
+
     default: Literal["accept", "deny"] = key("accept", "What happens if no rule matches.")
 
 

@@ -27,7 +27,7 @@ class NetworkSettings(PeeringSettings):
     unsubscribe_delay: float = 5.0
     """How long the last unsubscribe of a track waits."""
     want_linger: float = 60.0
-    """How long a want that nobody could serve stays advertised."""
+    """How long a subscribe that no relay could serve stays advertised."""
     origin_grace: float = 5.0
     """How long an o-relay may be out of reach before its tracks have ended here."""
     metric_interval: float = 1.0
@@ -54,7 +54,7 @@ class NetworkSettings(PeeringSettings):
     dynamic_idle: float = 30.0
     """How long a connection that was dialled on demand stays without use."""
     via_hold: float = 10.0
-    """How long a Via must pay, or not pay, before it is injected or removed again (hysteresis)."""
+    """How long a Via must be beneficial, or not, before it is injected or removed (hysteresis)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,7 +51,7 @@ still for seconds."""
 def node_rows(
     own: NodeInfo, nib: Nib, part: slice = ALL, round_trips: Mapping[NodeId, int] = _NOTHING
 ) -> list[NodeRow]:
-    """Ourselves first, then all others."""
+    """Return a row for each node, this relay first."""
     rows = []
     for node in [own.node.node_id, *nib.nodes()][part]:
         info = own if node == own.node.node_id else nib.info(node)
@@ -84,7 +84,7 @@ def _node_row(info: NodeInfo, nib: Nib, rtt_us: int | None) -> NodeRow:
 
 
 def announce_rows(announces: AnnounceTable, part: slice = ALL) -> list[AnnounceRow]:
-    """Announces that are in use."""
+    """Return the announces in use."""
     return [
         AnnounceRow(
             source=entry.source,
@@ -102,7 +102,7 @@ def announce_rows(announces: AnnounceTable, part: slice = ALL) -> list[AnnounceR
 def subscribe_rows(
     subscribes: SubscribeTable, subscriptions: Subscriptions, part: slice = ALL
 ) -> list[SubscribeRow]:
-    """Subscribes that are in use."""
+    """Return the subscribes in use."""
     return [
         _subscribe_row(entry, subscribes, subscriptions)
         for entry in islice(subscribes.live(part.start), _length(part))
@@ -112,7 +112,7 @@ def subscribe_rows(
 def subscribe_rows_of(
     subscribes: SubscribeTable, subscriptions: Subscriptions, key: int
 ) -> list[SubscribeRow]:
-    """Those of one track; looks at each source once, not at each entry."""
+    """Return the subscribes of one track; reads each source once, not each entry."""
     return [_subscribe_row(entry, subscribes, subscriptions) for entry in subscribes.of_key(key)]
 
 
@@ -134,7 +134,7 @@ def _length(part: slice) -> int | None:
 
 
 def set_rows(sets: Sets) -> list[SetRow]:
-    """The sets of peers and our own, each ingress followed by its egress."""
+    """Return the sets of peers and our own, each ingress followed by its egress."""
     rows: list[SetRow] = []
     for row in sets.rows():
         if row.ingress.session != LOCAL:
@@ -167,7 +167,7 @@ def set_rows(sets: Sets) -> list[SetRow]:
 
 
 def fib_rows(plane: PeerPlane, sets: Sets) -> list[FibRow]:
-    """Where data goes."""
+    """Return the FIB as rows."""
     keys = {row.ingress: row.key for row in sets.rows()}
     return [
         FibRow(
@@ -230,15 +230,15 @@ class RelayTables:
         self._dialler = dialler
 
     def peers(self) -> list[PeerRow]:
-        """All connections."""
+        """Return all connections."""
         return peer_rows(self._links)
 
     def contacts(self) -> list[DialRow]:
-        """Where connections are dialled, and how far each has come."""
+        """Return the addresses that are dialled, and the state of each."""
         return self._dialler.rows()
 
     def sizes(self) -> TableSizes:
-        """How much there is, without making a row."""
+        """Return the sizes of the tables, without making rows."""
         return TableSizes(
             nodes=1 + self._nib.size,
             announces=self._announces.size,
@@ -249,25 +249,25 @@ class RelayTables:
         )
 
     def nodes(self, part: slice = ALL) -> list[NodeRow]:
-        """The node information base."""
+        """Return the node information base."""
         return node_rows(self._own.info, self._nib, part, self._prober.round_trips())
 
     def announce_rows(self, part: slice = ALL) -> list[AnnounceRow]:
-        """Announces."""
+        """Return the announces."""
         return announce_rows(self._announces, part)
 
     def subscribe_rows(self, part: slice = ALL) -> list[SubscribeRow]:
-        """Subscribes."""
+        """Return the subscribes."""
         return subscribe_rows(self._subscribes, self._subscriptions, part)
 
     def subscribe_rows_of(self, key: int) -> list[SubscribeRow]:
-        """The subscribes for one track."""
+        """Return the subscribes for one track."""
         return subscribe_rows_of(self._subscribes, self._subscriptions, key)
 
     def sets(self) -> list[SetRow]:
-        """All subscriber node sets."""
+        """Return all subscriber node sets."""
         return set_rows(self._sets)
 
     def fib(self) -> list[FibRow]:
-        """Where data goes."""
+        """Return the FIB as rows."""
         return fib_rows(self._plane, self._sets)

@@ -1,4 +1,4 @@
-"""The timers of the relay itself; each room has timers of its own."""
+"""The timers of the relay itself; each room has its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Due", "RelayTimers"]
 
 
 class Due(Enum):
-    """What a timer is for; its key is (this, the session), or 0 if it is for all."""
+    """What a timer is for. Its key is (kind, session), with session 0 if it is for all."""
 
     __hash__ = object.__hash__  # asked after every event; the one of Enum hashes the name
 

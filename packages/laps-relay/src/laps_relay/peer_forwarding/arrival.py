@@ -1,15 +1,15 @@
-"""How a stream of a peer begins: its header is whole, and its set is known.
+"""The beginning of a peer's stream: its header must be complete, and its set known.
 
 ::
 
-    begin --> Opening       the header comes in pieces
-          --> HeldStream    its set did not come yet (laps-2, 6.2)
+    begin --> Opening       the header arrives in pieces
+          --> HeldStream    its set is not known yet (laps-2, 6.2)
           --> RelayedStream under way                            (relayed_stream)
-          '-> stopped       nobody wants it, or it is not for us
+          '-> stopped       no receiver, or a fault
 
-What waits is kept here, and its size is told to the session's ``hold`` chunk by chunk; the session
-decides how much may wait and how long. A stream of which one chunk is dropped is given up as a
-whole, and a stream comes to life with all that it has.
+Waiting data is kept here, and its size is reported to the session's ``hold`` chunk by chunk. The
+session decides how much may wait and how long. If one chunk of a stream is dropped, the whole
+stream is given up; a released stream begins with all chunks that it has.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _UNKNOWN_SNS: Final = int(StreamCode.UNKNOWN_SNS)
 _UNKNOWN_KIND: Final = int(StreamCode.UNKNOWN_KIND)
 _NO_SUBSCRIBERS: Final = int(StreamCode.NO_SUBSCRIBERS)
 _LATE_BYTES: Final = 256 * 1024
-"""What a waiting stream may still bring between the coming of its set and its release."""
+"""Bytes that a waiting stream may still receive between its set and its release."""
 
 
 def begin(
     now: float, state: State, sender: Session, stream_id: int, data: bytes, fin: bool
 ) -> None:
-    """The first chunks of a stream, joined."""
+    """Handle the first chunks of a stream, joined."""
     available = len(data)
     if (
         available < DATA_HEADER_BYTES
@@ -60,7 +60,7 @@ def begin(
 
 
 def _not_yet(state: State, sender: Session, stream_id: int, data: bytes, fin: bool) -> None:
-    """There is no whole header of a stream: wait for the rest of it, or say what is wrong."""
+    """Wait for the rest of a header, or raise what is wrong with it."""
     try:
         decode_data_header(data)
         raise ProtocolViolation("the header of a datagram stands at the start of a stream")
@@ -89,7 +89,7 @@ def _start(
     data: bytes,
     fin: bool,
 ) -> None:
-    """A stream has everything that it needs."""
+    """Start a stream whose header is complete and whose set is known."""
     if fin:
         sender.streams.pop(stream_id, None)
         pass_whole(now, state, entry, data)
@@ -101,7 +101,7 @@ def _start(
 
 
 def _stop(sender: Session, stream_id: int, code: int, fin: bool) -> None:
-    """Give a stream up; if all of it is here there is nobody to tell."""
+    """Give a stream up; without a STOP_SENDING if it has ended already."""
     if fin:
         sender.streams.pop(stream_id, None)
     else:
@@ -109,7 +109,7 @@ def _stop(sender: Session, stream_id: int, code: int, fin: bool) -> None:
 
 
 class Opening:
-    """A stream whose header is not whole; at most 254 bytes."""
+    """A stream whose header is not complete; at most 254 bytes."""
 
     __slots__ = ("_data", "_sender", "_state", "_stream_id", "direct", "size")
 
@@ -122,18 +122,18 @@ class Opening:
         self.size = 0
 
     def data(self, now: float, data: bytes, fin: bool) -> None:
-        """Perhaps the rest of the header."""
+        """Add bytes to the header, and begin if it is complete."""
         begin(now, self._state, self._sender, self._stream_id, self._data + data, fin)
 
     def finish(self, now: float) -> None:
-        """Not before it has a header."""
+        """Do nothing: a stream without a complete header is never direct."""
 
     def reset(self, now: float, code: int) -> None:
-        """Nothing was forwarded yet."""
+        """Do nothing: nothing was forwarded yet."""
 
 
 class HeldStream:
-    """A stream that waits for its set; also what ``hold`` is given for each chunk of it."""
+    """A stream that waits for its set; ``hold`` gets it for each chunk."""
 
     __slots__ = (
         "_chunks",
@@ -164,7 +164,7 @@ class HeldStream:
         sender.held[self] = None
 
     def data(self, now: float, data: bytes, fin: bool) -> None:
-        """More of it: behind what waits."""
+        """Add a chunk behind those that wait."""
         sender, sns_id, size = self._sender, self._sns_id, len(data)
         late = bool(self._chunks)
         self._chunks.append(data)
@@ -189,7 +189,7 @@ class HeldStream:
         self.give_up(_NO_SUBSCRIBERS if standing is SnsStanding.LIVE else _UNKNOWN_SNS)
 
     def release(self, now: float) -> None:
-        """The set came."""
+        """Start the stream: its set is known now."""
         if self._over:
             return
         entry = self._sender.entries.get(self._sns_id)
@@ -201,17 +201,17 @@ class HeldStream:
         _start(now, self._state, self._sender, self._stream_id, entry, data, self._fin)
 
     def give_up(self, code: int = _UNKNOWN_SNS) -> None:
-        """The set does not come."""
+        """Stop the stream: its set did not come."""
         if not self._over:
             self._end()
             self._state.unknown_streams += 1
             _stop(self._sender, self._stream_id, code, self._fin)
 
     def finish(self, now: float) -> None:
-        """Not before it goes on."""
+        """Do nothing: a held stream is never direct."""
 
     def reset(self, now: float, code: int) -> None:  # noqa: ARG002 - Incoming
-        """Nothing was forwarded yet; what the session still holds of it means nothing."""
+        """Drop the stream; nothing was forwarded yet."""
         self._end()
 
     def _end(self) -> None:
@@ -221,7 +221,7 @@ class HeldStream:
 
 
 class HeldDatagram:
-    """A datagram that waits for its set; what ``hold`` is given."""
+    """A datagram that waits for its set; ``hold`` gets it."""
 
     __slots__ = ("_data", "_over", "_sender", "_sns_id", "_state")
 
@@ -235,7 +235,7 @@ class HeldDatagram:
         sender.held[self] = None
 
     def release(self, now: float) -> None:
-        """The set came."""
+        """Forward the datagram: its set is known now."""
         if self._over:
             return
         entry = self._sender.entries.get(self._sns_id)
@@ -246,13 +246,13 @@ class HeldDatagram:
         forward(now, self._state, entry, self._data)
 
     def give_up(self, code: int = _UNKNOWN_SNS) -> None:  # noqa: ARG002 - like HeldStream
-        """The set does not come."""
+        """Drop and count the datagram: its set did not come."""
         if not self._over:
             self._end()
             self._state.unknown_datagrams += 1
 
     def reset(self, now: float, code: int) -> None:  # noqa: ARG002 - like HeldStream
-        """Its session is gone."""
+        """Drop the datagram: its session has ended."""
         self._end()
 
     def _end(self) -> None:
@@ -262,7 +262,7 @@ class HeldDatagram:
 
 
 def hold_datagram(now: float, state: State, sender: Session, sns_id: int, data: bytes) -> None:
-    """A datagram came whose set is not in the FIB."""
+    """Keep a datagram whose set is not in the FIB, or drop it."""
     item = HeldDatagram(state, sender, sns_id, data)
     if not sns_id or sender.hold(now, sns_id, item, len(data)) is not SnsStanding.UNKNOWN:
         item.give_up()

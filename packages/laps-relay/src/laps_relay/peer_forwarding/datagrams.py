@@ -1,4 +1,4 @@
-"""Datagrams: an object each, to every set of an entry."""
+"""Datagrams: one object each, sent to every set of an entry."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["count", "forward", "send"]
 
 
 def forward(now: float, state: State, entry: Entry, data: bytes) -> None:
-    """Send a datagram of a peer on; its header was looked at."""
+    """Forward a datagram of a peer whose header was checked."""
     count(state, entry, int.from_bytes(data[8:16], "big"), len(data))
     if entry.targets:
         ttl_ms = int.from_bytes(data[20:24], "big")
@@ -20,7 +20,7 @@ def forward(now: float, state: State, entry: Entry, data: bytes) -> None:
 
 
 def count(state: State, entry: Entry, key: int, size: int) -> None:
-    """A datagram of a track came in."""
+    """Count an incoming datagram of a track."""
     if state.traffic is not None:
         state.traffic.came(key, entry.ingress.session, size, 1)
     entry.datagrams += 1
@@ -30,7 +30,7 @@ def count(state: State, entry: Entry, key: int, size: int) -> None:
 
 
 def send(state: State, entry: Entry, front: bytes, back: bytes, deadline: float | None) -> int:
-    """Send what stands before and behind the SNS id to all sets; how many took it."""
+    """Send the parts before and behind the SNS id to all sets; return how many took it."""
     size = len(front) + 4 + len(back)
     targets = entry.targets
     sent = 0

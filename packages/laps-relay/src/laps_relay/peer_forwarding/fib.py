@@ -1,4 +1,4 @@
-"""The FIB: which ingress goes to which sets. It is only written here; the hot path reads it."""
+"""The FIB: which ingress goes to which sets. Only this module writes it; the hot path reads it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Fib"]
 
 
 class Fib:
-    """Entries of feeds and of sessions, and the sets that they send to."""
+    """The entries of feeds and of sessions, and the sets that they send to."""
 
     __slots__ = ("_sessions", "_state", "local")
 
@@ -20,28 +20,28 @@ class Fib:
         self._state = state
         self._sessions = sessions
         self.local: dict[int, Entry] = {}
-        """Of feeds, by their number."""
+        """The entries of feeds, by feed number."""
 
     def entries(self) -> list[Entry]:
-        """All of them."""
+        """Return all entries."""
         found = list(self.local.values())
         for session in self._sessions.values():
             found += session.entries.values()
         return found
 
     def get(self, ingress: Ingress) -> Entry | None:
-        """One of them."""
+        """Return the entry of an ingress, or None."""
         table = self._table(ingress)
         return None if table is None else table.get(ingress.set_id)
 
     def __len__(self) -> int:
-        """How many they are."""
+        """How many entries there are."""
         return len(self.local) + sum(len(each.entries) for each in self._sessions.values())
 
     def install(
         self, now: float, ingress: Ingress, egress: Sequence[EgressSet], sink: DataSink | None
     ) -> None:
-        """Make or replace an entry; nothing for a session that is gone."""
+        """Make or replace an entry; do nothing for a session that has ended."""
         table = self._table(ingress)
         if table is None:
             return
@@ -61,7 +61,7 @@ class Fib:
         self._leave(now, entry, before)
 
     def remove(self, now: float, ingress: Ingress) -> None:
-        """Forget an entry."""
+        """Remove an entry."""
         table = self._table(ingress)
         entry = None if table is None else table.pop(ingress.set_id, None)
         if entry is not None:
@@ -75,7 +75,7 @@ class Fib:
         return None if session is None else session.entries
 
     def _leave(self, now: float, entry: Entry, before: tuple[Target, ...]) -> None:
-        """Let go of the sets that an entry does not send to any more."""
+        """Release the sets that an entry does not send to any more."""
         for target in before:
             if target not in entry.targets:
                 del target.entries[entry]
@@ -85,7 +85,7 @@ class Fib:
     # Sets
 
     def target(self, egress: EgressSet) -> Target | None:
-        """One of our sets, new or not; None if its session is gone."""
+        """Return one of our sets, made if needed; None if its session has ended."""
         session = self._sessions.get(egress.session)
         if session is None:
             return None
@@ -95,7 +95,7 @@ class Fib:
         return target
 
     def retire(self, now: float, egress: EgressSet) -> None:
-        """Report a set when it is idle; at once if its session is gone."""
+        """Report a set when it is idle; at once if its session has ended."""
         target = self.target(egress)
         if target is None:
             self._state.notices.append(SetIdle(egress))
@@ -105,7 +105,7 @@ class Fib:
             self._state.rest(now, target)
 
     def forget(self, now: float, session: Session) -> None:
-        """A session is gone, and with it what came from it and our sets on it."""
+        """Remove the entries and sets of a session that has ended."""
         for target in session.targets.values():
             self._state.timers.cancel(target)
             target.retired = None

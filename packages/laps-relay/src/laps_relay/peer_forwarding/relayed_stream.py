@@ -56,7 +56,7 @@ class RelayedStream(Fanout):
         """Of the stream at the sink."""
 
     def start(self, now: float, data: bytes) -> None:
-        """Send a header and what stands behind it to everyone."""
+        """Send the header and the bytes behind it to all branches."""
         ttl, size = self.ttl, data[0]
         samples = self.state.samples
         if samples is not None and may_be_sampled(samples, data):
@@ -75,7 +75,7 @@ class RelayedStream(Fanout):
                 self._spurn(now)
 
     def _spurn(self, now: float) -> None:
-        """Our own clients did not ask for it."""
+        """Leave out our own clients, who did not ask for the stream."""
         self.sink = None
         self.aim()
         if not self.branches:
@@ -83,7 +83,7 @@ class RelayedStream(Fanout):
             self.close(now)
 
     def data(self, now: float, data: bytes, fin: bool) -> None:
-        """More of it."""
+        """Forward a chunk."""
         if fin:
             self.sender.streams.pop(self.stream_id, None)
         if self.ttl:
@@ -117,7 +117,7 @@ class RelayedStream(Fanout):
             stream.set_deadline(now + ttl)
 
     def aim(self) -> None:
-        """Our own clients are one more to call."""
+        """Set ``direct``; our own clients are one more receiver."""
         super().aim()
         if self.sink is not None:
             self.direct = None
@@ -125,12 +125,12 @@ class RelayedStream(Fanout):
     # End
 
     def finish(self, now: float) -> None:
-        """Its end was handed on."""
+        """Close the stream: its end was written."""
         if self.sender.streams.pop(self.stream_id, None) is self:
             self.close(now)
 
     def reset(self, now: float, code: int) -> None:
-        """Mirror a reset."""
+        """Reset all branches with the code of the peer."""
         for branch in self.branches:
             branch.gone = True
             branch.stream.reset(code)
@@ -149,7 +149,7 @@ class RelayedStream(Fanout):
 
 
 def _timed(now: float, state: State, entry: Entry, data: bytes) -> Sample | None:
-    """The first object of a stream that is all here, if it is to be timed."""
+    """Return the sample of the first object of a complete stream, if it is to be timed."""
     if state.samples is None or not may_be_sampled(state.samples, data):
         return None
     probe, source = Probe(state.samples, data, now), entry.ingress.session
@@ -163,12 +163,12 @@ def _timed(now: float, state: State, entry: Entry, data: bytes) -> Sample | None
 
 
 def _is_sent(stream: OutStream) -> bool:
-    """Whether all of a stream has left, or was given up."""
+    """Return whether all of a stream has left, or was given up."""
     return not stream.queued
 
 
 def pass_whole(now: float, state: State, entry: Entry, data: bytes) -> None:
-    """Forward a stream that is all here, its end too: nothing of it has to be remembered."""
+    """Forward a complete stream: no state of it is kept."""
     size, targets = len(data), entry.targets
     entry.streams += 1
     entry.bytes_in += size

@@ -70,13 +70,13 @@ class Incoming(Protocol):
     size: int
 
     def data(self, now: float, data: bytes, fin: bool) -> None:
-        """More of it."""
+        """Handle a chunk."""
 
     def finish(self, now: float) -> None:
-        """Its end was handed on."""
+        """Close the stream: its end was written."""
 
     def reset(self, now: float, code: int) -> None:
-        """It was abandoned; it is not among its session's streams any more."""
+        """Handle a reset; the stream is removed from its session already."""
 
 
 class Held(Protocol):
@@ -91,13 +91,13 @@ class Finished(NamedTuple):
 
     sns_id: int
     key: int
-    """Of the track."""
+    """The key of the track."""
     source: int
-    """The session that it came from."""
+    """The session of the ingress."""
 
 
 class Session:
-    """One connection with a peer: what comes from it, what goes to it."""
+    """One connection with a peer: what comes from it, and what goes to it."""
 
     __slots__ = (
         "branches",
@@ -121,30 +121,30 @@ class Session:
         """The FIB for what comes from here, by SNS id."""
         self.streams: dict[int, Incoming] = {}
         self.stopped: dict[int, None] = {}
-        """Streams that were given up here while their peer may still send."""
+        """Streams that were given up here while the peer may still send them."""
         self.held: dict[Held, None] = {}
         self.targets: dict[int, Target] = {}
         """Our own sets on this session."""
         self.branches: dict[OutStream, Branch] = {}
         """Outgoing streams that are not finished."""
         self.finished: dict[OutStream, Finished] = {}
-        """Finished ones of which bytes waited then."""
+        """Finished outgoing streams whose bytes waited at that time."""
 
     def stop(self, stream_id: int, code: int) -> None:
-        """Take nothing more of an incoming stream that has not ended."""
+        """Stop an incoming stream that has not ended."""
         self.ignore(stream_id)
         self.egress.stop_sending(stream_id, code)
 
     def ignore(self, stream_id: int) -> None:
-        """What still comes of this stream is not the beginning of another one."""
+        """Remember that later chunks of a stream do not begin a new one."""
         self.streams.pop(stream_id, None)
         self.stopped[stream_id] = None
         if len(self.stopped) > _STOPPED:
-            # Its end was not told: a transport reports nothing of a stream that was stopped.
+            # A transport does not report the end of a stopped stream.
             del self.stopped[next(iter(self.stopped))]
 
     def unsent(self) -> int:
-        """How many outgoing streams have not ended, or have bytes that wait."""
+        """Return how many outgoing streams have not ended, or have bytes that wait."""
         return len(self.branches) + sum(stream.queued > 0 for stream in self.finished)
 
     def finish(self, stream: OutStream, sns_id: int, key: int = 0, source: int = 0) -> None:
@@ -166,13 +166,13 @@ class Target:
         self.session = session
         self.sns_id = sns_id
         self.id_bytes = sns_id.to_bytes(4, "big")
-        """As a header has it."""
+        """The SNS id as in a header."""
         self.entries: dict[Entry, None] = {}
-        """That send to it."""
+        """The entries that send to the set."""
         self.open = 0
         """Streams to it that are not finished."""
         self.retired: float | None = None
-        """Since when it is to be reported once it is idle."""
+        """Since when the set is retired: it is reported once it is idle."""
         self.lingers = False
         """Whether its timer was set when its last stream had ended."""
         self.flying: frozenset[int] | None = None
@@ -181,11 +181,11 @@ class Target:
 
     @property
     def egress_set(self) -> EgressSet:
-        """How the control plane calls it."""
+        """The name of the set in the control plane."""
         return EgressSet(self.session.number, self.sns_id)
 
     def busy(self) -> bool:
-        """Whether bytes for it have not arrived: a withdrawal must not overtake them.
+        """Return whether bytes for the set have not arrived: a withdrawal must not overtake them.
 
         They wait here, or were sent and may be lost: then they are sent again, however long that
         takes (laps-2, 6.1).
@@ -219,7 +219,7 @@ class Entry:
         self.ingress = ingress
         self.egress: tuple[EgressSet, ...] = ()
         self.targets: tuple[Target, ...] = ()
-        """Those of ``egress`` whose session is there."""
+        """The targets of ``egress`` whose session exists."""
         self.sink: DataSink | None = None
         self.open = 0
         """Streams that are under way."""
@@ -229,12 +229,12 @@ class Entry:
         self.bytes_out = 0
 
     def counters(self) -> SetCounters:
-        """Without the streams that are under way."""
+        """Return the counters, without streams under way."""
         return SetCounters(self.streams, self.datagrams, self.bytes_in, self.bytes_out)
 
 
 class State:
-    """What there is once in a plane."""
+    """What exists once in a plane: timers, notices and counters."""
 
     __slots__ = (
         "_numbers",
@@ -290,12 +290,12 @@ class State:
         self.unsent_streams = 0
 
     def number(self) -> int:
-        """Of the next stream that goes to our own clients."""
+        """Return the number of the next stream to our own clients."""
         self._numbers += 1
         return self._numbers
 
     def counters(self) -> PeerPlaneCounters:
-        """Without the bytes of streams that are under way."""
+        """Return the counters, without the bytes of streams under way."""
         return PeerPlaneCounters(
             self.streams_in,
             self.streams_out,
@@ -316,13 +316,13 @@ class State:
     # Sets that come to rest
 
     def stream_ended(self, now: float | None, target: Target) -> None:
-        """A stream to a set ended; who writes into a feed does not say when."""
+        """Count a stream to a set as ended; ``now`` is None where the writer gives no time."""
         target.open -= 1
         if not target.open:
             self.rest(now, target)
 
     def rest(self, now: float | None, target: Target) -> None:
-        """A set has no open stream: let it linger if it was retired, or forget it."""
+        """Let a retired set without open streams linger; forget a set without entries."""
         target.flying = None
         if target.retired is not None:
             target.lingers = now is not None
@@ -347,7 +347,7 @@ class State:
 
 
 class Branch:
-    """One outgoing stream."""
+    """One outgoing stream of a fan-out."""
 
     __slots__ = ("fanout", "gone", "mark", "since", "stream", "target")
 
@@ -384,7 +384,7 @@ class Fanout:
         self.state = state
         self.entry = entry
         self.key = int.from_bytes(head[8:16], "big")
-        """Of the track."""
+        """The key of the track."""
         self.ttl = ttl
         """Seconds that a byte may wait in an egress; 0: any time."""
         self.direct: Callable[[bytes, bool], None] | None = None
@@ -441,7 +441,7 @@ class Fanout:
     # Samples
 
     def look(self, now: float, data: bytes) -> None:
-        """See whether the first object is to be timed, and do so."""
+        """Search for the first object of a sampled stream, and time it."""
         probe, samples = self.probe, self.state.samples
         if probe is None or samples is None or not probe.look(data):
             return
@@ -478,7 +478,7 @@ class Fanout:
             state.stream_ended(now, target)
 
     def close(self, now: float | None) -> None:
-        """Nothing more comes: the end was written, or all branches were reset."""
+        """Close the fan-out: its end was written, or all branches were reset."""
         self.direct = None
         self.writes = []
         self.entry.open -= 1
@@ -493,7 +493,7 @@ class Fanout:
         self.settle(now, self.branches)
 
     def report_traffic(self, traffic: Traffic) -> None:
-        """Count what came and went so far, of a stream that is under way."""
+        """Count what came and went so far, of a stream under way."""
         size, self.counted = self.size - self.counted, self.size
         source = self.entry.ingress.session
         traffic.came(self.key, source, size)
@@ -520,18 +520,18 @@ class Fanout:
         self.leave(now, branch)
 
     def missed(self, now: float) -> None:  # noqa: ARG002 - of a stream of our own it is looked at
-        """Somebody who should have the rest does not get it: its sender can help that."""
+        """Report that a receiver lost its branch: the sender can continue in a new stream."""
         if self.branches:
             self.state.notices.append(Outdated(self.entry.ingress))
 
     def aim(self) -> None:
-        """See whether one call is enough for each chunk."""
+        """Set ``direct`` if one call is enough for each chunk."""
         simple = len(self.writes) == 1 and not self.ttl and self.probe is None
         self.direct = self.writes[0] if simple else None
 
 
 def _was_sent(fanout: Fanout, branch: Branch, end: int) -> bool | None:
-    """Whether a byte of a stream has left; None if it never will."""
+    """Return whether a byte of a stream has left; None if it never will."""
     if branch.gone:
         return None
     if fanout.size < end:
@@ -540,7 +540,7 @@ def _was_sent(fanout: Fanout, branch: Branch, end: int) -> bool | None:
 
 
 def sample_of(probe: Probe, first: FirstObject, source: int) -> Sample:
-    """What is known of an object when it comes."""
+    """Return the sample of an object at its arrival."""
     return Sample(
         probe.key,
         first.group_id,

@@ -177,7 +177,7 @@ class TokenAuthorizer:
             elif found.claims.allows(action, fields, name):
                 return _granted(found, now, wall)
         if failures:
-            # "Expired" tells a client what to do, so it goes before any other reason.
+            # A client can act on "expired", so this reason comes first.
             worst = min(failures, key=_by_usefulness)
             return Decision(allowed=False, reason=worst.reason, code=worst.code)
         # A good token never takes away what anybody may do.

@@ -119,7 +119,7 @@ def _make(state_dir: Path, names: list[str], now: datetime) -> None:
 
 def _write(path: Path, data: bytes, mode: int) -> None:
     """Replace a file, all or nothing: readers see the old file or the new one."""
-    # A name that nobody can guess and nobody has taken: nothing is written through a link.
+    # An unpredictable, unused name, so that nothing is written through a symbolic link.
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     beside = Path(name)
     try:

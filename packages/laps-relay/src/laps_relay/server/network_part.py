@@ -182,7 +182,7 @@ class NetworkPart(NetworkMember):
 
     def _tell_drain(self, seconds: float) -> None:
         self._unsent_before = self.relay.plane.counters().unsent_streams
-        # Control servers say who else has the tracks of our clients.
+        # Control servers answer which relays have the tracks of our clients.
         trips = [row.srtt_us for row in self.relay.tables.peers() if row.relay_type == "control"]
         self._answered_at = 0.0
         if trips:

@@ -219,7 +219,7 @@ class PlanKeeper:
         try:
             self._check_vias(signed.plan)
         except _RefusedError as error:
-            # A relay that has just started knows nobody.
+            # A relay that has just started knows no other node.
             self._waiting = text, source
             self._refusal = f"waits: {error}"
             return None

@@ -53,7 +53,7 @@ def write_state(path: Path, text: str) -> str | None:
     """Replace a file, all or nothing; return why that was not possible, or None."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # A name that nobody can guess and nobody has taken: nothing is written through a link.
+        # An unpredictable, unused name, so that nothing is written through a symbolic link.
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         beside = Path(name)
         try:

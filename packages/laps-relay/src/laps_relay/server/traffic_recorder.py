@@ -81,7 +81,7 @@ class TrafficRecorder:
         """Write one window, with turns of the loop in between."""
         numbers = self._relay.track_numbers()
         for at in range(0, len(numbers), _PART):
-            # Kept here: who is cancelled in between leaves it to the last record.
+            # Stored in the object: if the task is cancelled, record_last writes it.
             self._taken += self._plane.take_traffic(numbers[at : at + _PART])
             await asyncio.sleep(0)
         self._taken += self._plane.take_traffic(())
@@ -116,7 +116,7 @@ class TrafficRecorder:
 
     def _write(self, connections: Mapping[int, ConnectionStats] = MappingProxyType({})) -> None:
         tracks, self._taken = self._taken, []
-        # Both clocks at one moment: times are taken by the one, and told by the other.
+        # Read both clocks together: times are measured by one and recorded by the other.
         now, wall = self._clock(), self._wall()
         before, self._at = self._at, now
         window_ms = int((now - before) * 1000)

@@ -93,7 +93,7 @@ class Worker:
             different |= {"network.host": _LOOPBACK, "network.port": 0, "network.contacts": []}
         if self.index:
             different |= {"network.peers": self.siblings, "admin.enabled": False}
-            # From its loopback socket it reaches nobody elsewhere: the first one does it.
+            # Its loopback socket reaches no other machine: the first worker peers for all.
             different |= {} if self.local else {"network.dynamic": False}
             # A C++ network has one way into ours, or it would get everything several times.
             different |= {"network.cpp_peers": [], "network.cpp_contacts": []}
@@ -222,7 +222,7 @@ class Workers:
         environment = {key: value for key, value in os.environ.items() if key not in _OURS}
         process = seat.process = await asyncio.create_subprocess_exec(
             *self._command(seat.worker),
-            # Its end says that the parent is gone.
+            # A worker reads the end of it when the parent is gone.
             stdin=PIPE,
             stdout=PIPE,
             pass_fds=seat.worker.fds,
@@ -310,5 +310,5 @@ def _dialled(peer: socket.socket) -> str:
 def _status(code: int | None, *, stopping: bool) -> int:
     """Return an exit status as a shell shows it."""
     if code is None or (stopping and code == -signal.SIGTERM):
-        return 0  # it was asked to end before it could say so itself
+        return 0  # it was ended before it could handle the signal
     return 128 - code if code < 0 else code

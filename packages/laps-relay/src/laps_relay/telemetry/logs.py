@@ -86,7 +86,7 @@ def configure(form: Format, level: str, stream: TextIO | None = None) -> Logger:
     for handler in [item for item in root.handlers if isinstance(item, _Bridge)]:
         root.removeHandler(handler)
     root.addHandler(_Bridge(logger))
-    # Connections that come and go, servers that start: our own lines say it.
+    # The relay logs connections and starts itself.
     for chatty in ("uvicorn", "quic"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     bound: Logger = logger

@@ -34,7 +34,9 @@ _MOST: Final = 256
 
 _ADVICE: Final = {
     CloseCode.NOT_AUTHORIZED: "compare network.key_file of both relays, or their certificates",
-    CloseCode.HASH_MISMATCH: "give both relays the same network.key_file",
+    CloseCode.HASH_MISMATCH: (
+        "give both relays the same network.key_file, or a Stub the key of 'laps-relay stub-key'"
+    ),
     CloseCode.NODE_ID_CONFLICT: "give one of the two relays another network.node_id",
     CloseCode.STALE_EPOCH: (
         "stop one of the two relays that have this key and node id; or, if there is only one,"

@@ -1,8 +1,8 @@
-"""The part of CBOR (RFC 8949) that tokens need, strict: it reads what strangers send.
+"""A strict reader and writer for the part of CBOR (RFC 8949) that tokens need.
 
-Unlike a general library it takes no shared references, no big numbers, no dates, no indefinite
-lengths and no key twice in a map; depth and length are bounded before anything is allocated. What
-:func:`decode` accepts is also harmless to the COSE library that checks the signature.
+The reader refuses shared references, big numbers, dates, indefinite lengths and duplicate keys of
+a map. It checks depth and length before it allocates memory. The COSE library sees only what
+:func:`decode` accepts.
 
 ::
 
@@ -25,7 +25,7 @@ from laps_wire.errors import EncodeError
 __all__ = ["MAX_DEPTH", "Tagged", "Value", "decode", "encode"]
 
 MAX_DEPTH: Final = 12
-"""A token needs 7: two tags, the COSE array, the claims, scopes, matches, a match."""
+"""The deepest nesting. A token needs 7: two tags, COSE array, claims, scopes, matches, match."""
 
 Key: TypeAlias = int | str | bytes
 Value: TypeAlias = (
@@ -38,17 +38,17 @@ _SIMPLE: Final[dict[int, bool | None]] = {20: False, 21: True, 22: None}
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """A value behind a tag."""
+    """A tagged value."""
 
     tag: int
     value: Value
 
 
 def decode(data: bytes) -> Value:
-    """Read one item, which must be all of ``data``."""
+    """Decode the one item in ``data``; raises ``TokenMalformedError``."""
     value, end = _read(data, 0, 0)
     if end != len(data):
-        raise TokenMalformedError(f"{len(data) - end} byte(s) behind the end of the CBOR item")
+        raise TokenMalformedError(f"{len(data) - end} byte(s) after the end of the CBOR item")
     return value
 
 
@@ -126,7 +126,7 @@ def _text(raw: bytes, at: int) -> str:
 
 
 def encode(value: Value) -> bytes:
-    """Write a value: shortest integers, definite lengths, keys in the order given."""
+    """Encode a value with shortest integers, definite lengths, and keys in the order given."""
     out = bytearray()
     _write(out, value)
     return bytes(out)

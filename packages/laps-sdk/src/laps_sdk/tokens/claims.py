@@ -1,4 +1,4 @@
-"""What a token says: who may do what with which names, and until when (draft-ietf-moq-c4m-01, 2).
+"""The claims of a token: allowed actions, names, times and parties (draft-ietf-moq-c4m-01, 2).
 
 ::
 
@@ -11,8 +11,8 @@
           | [2, bytes]                        ends with
 
 A scope whose namespace list does not end with nil also covers longer namespaces. Without a track
-match every name is covered, without a namespace list every namespace. Nothing is normalised:
-bytes are compared with bytes. What no scope grants is denied.
+match a scope covers every name, without a namespace list every namespace. Bytes are compared
+without normalisation. An action that no scope grants is denied.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["Action", "Claims", "Match", "MatchKind", "Scope"]
 
 
 class Action(IntEnum):
-    """What a scope may allow (draft-ietf-moq-c4m-01, Table 1)."""
+    """The actions that a scope can grant (draft-ietf-moq-c4m-01, Table 1)."""
 
     CLIENT_SETUP = 0
     SERVER_SETUP = 1
@@ -66,7 +66,7 @@ class Match:
     kind: MatchKind = MatchKind.EXACT
 
     def accepts(self, field: bytes) -> bool:
-        """Whether the field fits, byte by byte."""
+        """Return whether the pattern matches a field."""
         if self.kind is MatchKind.EXACT:
             return field == self.value
         if self.kind is MatchKind.PREFIX:
@@ -76,13 +76,13 @@ class Match:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Actions, and the names on which they are granted."""
+    """Actions and the names on which a token grants them."""
 
     actions: frozenset[int]
-    """Numbers of :class:`Action`; unknown ones are kept and grant nothing that we know."""
+    """Numbers of :class:`Action`. Unknown numbers are kept, but grant no known action."""
     namespace: tuple[Match, ...] = ()
     whole: bool = False
-    """Whether the namespace must end behind the last match (nil in the token)."""
+    """Whether longer namespaces are excluded (nil at the end of the list)."""
     track: Match | None = None
 
     def __post_init__(self) -> None:
@@ -95,10 +95,9 @@ class Scope:
             )
 
     def allows(self, action: int, namespace: Sequence[bytes] | None, name: bytes | None) -> bool:
-        """Whether this scope grants the action.
+        """Return whether this scope grants the action.
 
-        ``name`` is None for actions on namespaces: they have no track name to match. ``namespace``
-        is None for SETUP, which names nothing.
+        ``name`` is None for actions on namespaces, ``namespace`` is None for SETUP.
         """
         if action not in self.actions:
             return False
@@ -115,7 +114,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """The claims that we understand. Times are Unix seconds."""
+    """The claims of a token that the SDK evaluates. Times are Unix seconds."""
 
     scopes: tuple[Scope, ...] = ()
     issuer: str | None = None
@@ -126,16 +125,16 @@ class Claims:
     issued_at: float | None = None
     token_id: bytes | None = None
     revalidate: float | None = None
-    """Seconds after which an ongoing grant must be checked again; None or 0: never."""
+    """Seconds after which a relay checks the token again; None or 0: never."""
     ignored: tuple[str, ...] = ()
-    """Private claims (negative or textual keys), which restrict nothing that we know."""
+    """Private claims (negative or textual keys), which are not evaluated."""
 
     def allows(self, action: int, namespace: Sequence[bytes] | None, name: bytes | None) -> bool:
-        """Whether any scope grants the action; no scope at all grants nothing."""
+        """Return whether any scope grants the action."""
         return any(scope.allows(action, namespace, name) for scope in self.scopes)
 
     def to_cbor(self) -> dict[Key, Value]:
-        """The claims as a CWT claims set."""
+        """Return the claims as a CWT claims set."""
         out: dict[Key, Value] = {}
         if self.issuer is not None:
             out[c.CLAIM_ISS] = self.issuer
@@ -161,7 +160,11 @@ class Claims:
 
     @classmethod
     def from_cbor(cls, value: Value) -> Claims:
-        """Read a claims set; a restricting claim that we cannot check is refused by name."""
+        """Read a CWT claims set.
+
+        Raises ``TokenRefusedError`` for a restricting claim that the SDK cannot evaluate, and
+        ``TokenMalformedError`` for a wrong shape.
+        """
         if not isinstance(value, Mapping):
             raise TokenMalformedError("the token's payload is not a map of claims")
         ignored: list[str] = []
@@ -195,7 +198,7 @@ _UNDERSTOOD: Final = frozenset(
 
 
 def _whole(value: float) -> int | float:
-    # Beyond 2**53 a float is no exact integer any more, and integers end at 64 bits.
+    # Above 2**53 a float is not an exact integer, and integers end at 64 bits.
     return int(value) if value < 2**53 and float(value).is_integer() else float(value)
 
 
@@ -231,7 +234,7 @@ def _number(claims: Mapping[Key, Value], key: int, name: str) -> float | None:
     value = claims.get(key)
     if value is None and key not in claims:
         return None
-    # True is a number to Python; 2**64 seconds and not-a-number are times to nobody.
+    # True is a number in Python; 2**64 seconds and not-a-number are no times.
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise TokenMalformedError(f"claim {name} is not a number")
     if value < 0:

@@ -1,4 +1,4 @@
-"""Every number of the token formats, in one place: drafts still move some of them.
+"""The numbers of the token formats.
 
 The claim keys of ``moqt`` and ``moqt-reval`` are not registered yet; these are the ones that the
 test vectors of draft-ietf-moq-c4m-01 use (Appendix A).
@@ -58,7 +58,7 @@ ALG_ES256: Final = -7
 ALG_EDDSA: Final = -8
 
 ALGORITHMS: Final = {"HS256": ALG_HS256, "ES256": ALG_ES256, "EdDSA": ALG_EDDSA}
-"""What is minted and accepted, by the name that JWK and the command line use."""
+"""The supported algorithms by the names that JWK and the command line use."""
 
 CLAIM_ISS: Final = 1
 CLAIM_SUB: Final = 2
@@ -92,12 +92,12 @@ CLAIM_NAMES: Final = {
     322: "catif",
     323: "catr",
 }
-"""Names of claims that restrict a token and that we do not evaluate, for the error's text."""
+"""Restricting claims that the SDK does not evaluate, with names for error messages."""
 
 MATCH_PREFIX: Final = 1
 MATCH_SUFFIX: Final = 2
 
-# What we are willing to look at
+# Limits
 
 MAX_TOKEN_BYTES: Final = 8192
 MAX_KID_BYTES: Final = 256

@@ -1,4 +1,4 @@
-"""The COSE envelope of a token: opened without any key, to see which key it asks for.
+"""The COSE envelope of a token, which can be read without a key.
 
 ::
 
@@ -9,7 +9,7 @@
           payload: bytes,     the claims
           signature: bytes ] ) )
 
-A token travels as these bytes. As text (files, command lines, URLs) it is their base64url form.
+A token is sent as these bytes. As text (files, command lines, URLs) it is their base64url form.
 The three-part ``header.payload.signature`` text of the draft's appendix is not COSE and is refused.
 """
 
@@ -30,24 +30,24 @@ __all__ = ["Envelope", "from_text", "open_envelope", "to_text"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
-    """What stands around the claims. Nothing of it is verified."""
+    """The parts of a token, not verified."""
 
     mac: bool
-    """A MAC (shared secret), or else a signature."""
+    """Whether the token has a MAC (shared secret) instead of a signature."""
     algorithm: int
     kid: bytes | None
     payload: bytes
     signature: bytes
     body: bytes
-    """The token without the CWT tag: what the COSE library takes."""
+    """The token without the CWT tag, for the COSE library."""
 
     def claims(self) -> Claims:
-        """The claims as they stand: not verified until :func:`~laps_sdk.tokens.verify` agrees."""
+        """Return the claims, not verified; see :func:`laps_sdk.tokens.verify`."""
         return Claims.from_cbor(decode(self.payload))
 
 
 def open_envelope(token: bytes) -> Envelope:
-    """Take a token apart; checks its shape only."""
+    """Parse a token without verifying it; raises ``TokenMalformedError``."""
     if len(token) > c.MAX_TOKEN_BYTES:
         raise TokenMalformedError(
             f"a token of {len(token)} bytes, at most {c.MAX_TOKEN_BYTES} are looked at"
@@ -55,7 +55,7 @@ def open_envelope(token: bytes) -> Envelope:
     body = token
     value = decode(token)
     if isinstance(value, Tagged) and value.tag == c.TAG_CWT:
-        # The tag's own head is two bytes, d8 3d: decode() has seen a longer form of it as well.
+        # decode() also accepts a longer form of the tag's head, d8 3d.
         value = value.value
         body = token[2:]
         if token[:2] != b"\xd8\x3d":
@@ -77,7 +77,7 @@ def open_envelope(token: bytes) -> Envelope:
     if not isinstance(protected, Mapping):
         raise TokenMalformedError("the protected header is not a map")
     algorithm = protected.get(c.HEADER_ALG)
-    # Only the protected header counts: anybody on the way can change the other one.
+    # Only the protected header counts: the other one can be changed on the path.
     if isinstance(algorithm, bool) or not isinstance(algorithm, int):
         raise TokenMalformedError("no algorithm in the protected header")
     if c.HEADER_CRIT in protected or c.HEADER_CRIT in unprotected:
@@ -104,12 +104,12 @@ def _kid(protected: Mapping[Key, Value], unprotected: Mapping[Key, Value]) -> by
 
 
 def to_text(token: bytes) -> str:
-    """The base64url form, without padding."""
+    """Return the base64url form, without padding."""
     return base64.urlsafe_b64encode(token).rstrip(b"=").decode()
 
 
 def from_text(text: str) -> bytes:
-    """Read the base64url (or base64) form; white space around it does not matter."""
+    """Read the base64url or base64 form, with or without white space around it."""
     compact = text.strip()
     if "." in compact:
         raise TokenMalformedError(

@@ -1,13 +1,13 @@
-"""What can be wrong with a token or a key file, below the one tree of :mod:`laps_wire.errors`.
+"""Errors of tokens and key files, part of the tree of :mod:`laps_wire.errors`.
 
 ::
 
     LapsError
     ├── TokenError              a token is not accepted
-    │   ├── TokenMalformedError     bytes that are no token, or claims of the wrong shape
-    │   ├── TokenForgedError        no key of ours made it
-    │   ├── TokenExpiredError       its time is over
-    │   └── TokenRefusedError       genuine, but not for us, not yet, or more than we can check
+    │   ├── TokenMalformedError     not a token, or claims of the wrong shape
+    │   ├── TokenForgedError        no trusted key signed it
+    │   ├── TokenExpiredError       it has expired
+    │   └── TokenRefusedError       wrong audience or issuer, not yet valid, or unsupported claims
     └── LocalError
         └── KeyFileError        (ValueError) a key or key file that cannot be used
 """
@@ -27,24 +27,24 @@ __all__ = [
 
 
 class TokenError(LapsError):
-    """A token that is not accepted. The text goes to the peer: it holds no part of the token."""
+    """A token was not accepted. The text is sent to the peer, so it holds no part of the token."""
 
 
 class TokenMalformedError(TokenError):
-    """Not a CWT in COSE, or claims that do not have the shape of draft-ietf-moq-c4m."""
+    """The token is no CWT in COSE, or its claims do not follow draft-ietf-moq-c4m."""
 
 
 class TokenForgedError(TokenError):
-    """No key of ours made this token: unknown key id, other algorithm, or a wrong signature."""
+    """No trusted key signed the token: unknown key id, other algorithm, or wrong signature."""
 
 
 class TokenExpiredError(TokenError):
-    """The token was good once."""
+    """The token has expired."""
 
 
 class TokenRefusedError(TokenError):
-    """A genuine token that does not hold here: audience, issuer, time, or unchecked claims."""
+    """The signature is valid, but audience, issuer, time or a claim is not accepted."""
 
 
 class KeyFileError(LocalError, ValueError):
-    """A key, or a file of keys, that cannot be used; says which file and what would be right."""
+    """A key or key file cannot be used; the text names the file and the remedy."""

@@ -8,9 +8,9 @@
 
     subscribe:example.2enet-team2               this namespace, any track
     subscribe:example.2enet-team2--report       this track
-    subscribe:example.2enet-team2--video*       tracks whose name begins so
-    subscribe:example.2enet-team2--*json        tracks whose name ends so
-    subscribe:example.2enet-user.2d*            the last field begins so
+    subscribe:example.2enet-team2--video*       tracks whose name begins with video
+    subscribe:example.2enet-team2--*json        tracks whose name ends with json
+    subscribe:example.2enet-user.2d*            namespaces whose last field begins with user-
     all:*                                       everything
 
 ``*`` itself cannot be part of a name in this form: the text form of names escapes it.
@@ -41,11 +41,11 @@ _GROUPS: Final = {
         }
     ),
 }
-"""Words for several actions at once."""
+"""Words that stand for several actions."""
 
 
 def parse_scope(text: str) -> Scope:
-    """Read one scope."""
+    """Read one scope; raises ``TextFormError`` for bad text."""
     words, colon, names = text.partition(":")
     if not colon:
         raise _fault(text, len(text), "no ':' between actions and names")
@@ -61,7 +61,7 @@ def parse_scope(text: str) -> Scope:
     longer = names.endswith("/*")
     namespace_text, parted, track_text = names.removesuffix("/*").partition("--")
     if longer and parted:
-        raise _fault(text, len(text), "'/*' goes behind a namespace, not behind a track name")
+        raise _fault(text, len(text), "'/*' follows a namespace, not a track name")
     if longer and not namespace_text:
         # Most likely a variable that was empty: it must not turn into a grant of everything.
         raise _fault(text, text.find(":") + 1, "no namespace before '/*'; everything is '*' alone")
@@ -73,7 +73,7 @@ def parse_scope(text: str) -> Scope:
 
 
 def format_scope(scope: Scope) -> str:
-    """Write a scope; what :func:`parse_scope` cannot say is written with ``?``."""
+    """Write a scope. A part that :func:`parse_scope` cannot read is written with ``?``."""
     known = {action.value for action in Action}
     names = next((word for word, group in _GROUPS.items() if group == scope.actions), None)
     if names is None:

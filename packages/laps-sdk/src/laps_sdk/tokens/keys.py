@@ -1,8 +1,8 @@
-"""Keys that make and check tokens: generated, read and written as JSON Web Keys (RFC 7517).
+"""Keys of tokens: generates, reads and writes JSON Web Keys (RFC 7517).
 
 A key file holds one JWK, or a set ``{"keys": [...]}``. Each key has an id (``kid``) and an
-algorithm; a token names its key by the id, and only the key's own algorithm is ever used on it.
-Files with secrets are made with mode 0600 and are not read if others may read them too.
+algorithm. A token names its key by the id, and is checked with the algorithm of that key only.
+Files with secrets are written with mode 0600, and are refused if other users can read them.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ _PUBLIC_PARTS: Final = ("kty", "crv", "x", "y", "alg", "kid")
 
 @dataclass(frozen=True, slots=True)
 class TokenKey:
-    """One key, for making tokens if it is private, and for checking them."""
+    """A key that verifies tokens, and signs them if it is private."""
 
     kid: str
     algorithm: str
     private: bool
-    """Whether it can make tokens."""
+    """Whether the key can sign tokens."""
     jwk: Mapping[str, str] = field(repr=False)
     cose: COSEKeyInterface = field(repr=False, compare=False)
 
     @property
     def algorithm_id(self) -> int:
-        """COSE's number of the algorithm."""
+        """The COSE number of the algorithm."""
         return c.ALGORITHMS[self.algorithm]
 
     def public(self) -> TokenKey:
-        """The half that may be given away; HS256 has none."""
+        """Return the public key; raises ``KeyFileError`` for HS256."""
         if self.algorithm == "HS256":
             raise KeyFileError(
                 f"key {self.kid!a}: HS256 has no public half, the secret does both;"
@@ -86,13 +86,13 @@ class KeyRing:
 
     @property
     def kids(self) -> tuple[str, ...]:
-        """The ids, in the order given."""
+        """The key ids, in the order given."""
         return tuple(key.kid for key in self._by_kid.values())
 
     def find(self, kid: bytes | None, algorithm: int) -> TokenKey | None:
-        """The key that a token's header means, if its algorithm is the key's own.
+        """Return the key with this id and algorithm; None if there is none.
 
-        A token without an id is checked with the only key of its algorithm, if there is just one.
+        For a token without an id, return the only key of its algorithm, if there is just one.
         """
         if kid is not None:
             key = self._by_kid.get(kid)
@@ -102,7 +102,7 @@ class KeyRing:
 
 
 def generate(algorithm: Algorithm, kid: str) -> TokenKey:
-    """Make a new private key."""
+    """Generate a private key."""
     if algorithm == "HS256":
         jwk = {"kty": "oct", "k": _b64(os.urandom(32))}
     elif algorithm == "ES256":
@@ -127,7 +127,7 @@ def generate(algorithm: Algorithm, kid: str) -> TokenKey:
 
 
 def from_jwk(data: object, where: str = "key") -> TokenKey:
-    """Read one JWK; ``where`` begins the error's text."""
+    """Read one JWK; raises ``KeyFileError``, whose text begins with ``where``."""
     if not isinstance(data, Mapping):
         raise KeyFileError(f"{where}: not a JSON Web Key (an object with kty, alg and kid)")
     jwk: dict[str, str] = {str(k): v for k, v in data.items() if isinstance(v, str)}
@@ -151,7 +151,7 @@ def from_jwk(data: object, where: str = "key") -> TokenKey:
 
 
 def _algorithm_of(jwk: Mapping[str, str]) -> str:
-    """What a key without ``alg`` is for: the curve says it; a bare secret does not."""
+    """Return the algorithm of a key without ``alg``, which follows from the curve."""
     kind = (jwk.get("kty"), jwk.get("crv"))
     return next((name for name, curve in _CURVES.items() if curve == kind), "")
 
@@ -174,7 +174,7 @@ def _check_kind(jwk: Mapping[str, str], algorithm: str, where: str) -> None:
 
 
 def load_keys(path: Path) -> list[TokenKey]:
-    """All keys of a file: one JWK or a set."""
+    """Return all keys of a file: one JWK or a set; raises ``KeyFileError``."""
     where = f"key file {path}"
     try:
         # One descriptor for both: the mode that is checked is that of the file that is read.
@@ -208,7 +208,7 @@ def load_keys(path: Path) -> list[TokenKey]:
 
 
 def load_private_key(path: Path, kid: str | None = None) -> TokenKey:
-    """The key of a file that makes tokens; ``kid`` chooses among several."""
+    """Return the private key of a file; ``kid`` selects one of several."""
     keys = [key for key in load_keys(path) if key.private and kid in (None, key.kid)]
     if len(keys) == 1:
         return keys[0]
@@ -222,7 +222,7 @@ def load_private_key(path: Path, kid: str | None = None) -> TokenKey:
 
 
 def save_key(key: TokenKey, path: Path) -> None:
-    """Write a key file, readable by its owner only; an existing file is never replaced."""
+    """Write a key file with mode 0600; raises ``KeyFileError`` if the file exists."""
     text = json.dumps(dict(key.jwk), indent=1) + "\n"
     mode = 0o600 if key.private else 0o644
     try:

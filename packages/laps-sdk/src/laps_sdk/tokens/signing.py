@@ -39,23 +39,23 @@ __all__ = ["Expectations", "Genuine", "Verified", "authenticate", "judge", "mint
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectations:
-    """What a verifier wants to see beside a good signature."""
+    """The requirements of a verifier besides a valid signature."""
 
     audiences: Collection[str] = ()
-    """Who we are. A token for somebody else is refused, also if we are nobody in particular."""
+    """Our own names. A token for another audience is refused, even if this is empty."""
     issuers: Collection[str] = ()
-    """Whom we trust; none: whoever holds a key."""
+    """Trusted issuers; empty: any issuer with a trusted key."""
     leeway: float = 5.0
-    """Seconds that clocks may differ."""
+    """Seconds by which clocks may differ."""
     require_expiry: bool = True
-    """Refuse tokens that would be good for ever."""
+    """Whether to refuse tokens without an expiry."""
     min_revalidation: float = 1.0
-    """The shortest ``moqt-reval`` that we can honour, in seconds."""
+    """The shortest supported ``moqt-reval``, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Genuine:
-    """A token that a key of ours made; whether it holds is for :func:`judge` to say."""
+    """A token with a valid signature; :func:`judge` checks its claims."""
 
     claims: Claims
     kid: str
@@ -64,13 +64,13 @@ class Genuine:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """A token that holds."""
+    """A valid token."""
 
     claims: Claims
     kid: str
     algorithm: str
     good_until: float | None
-    """Unix time at which it ends, our leeway included; None: it does not."""
+    """Unix time of the expiry, including the leeway; None: it never expires."""
 
 
 _DEFAULT: Final = Expectations()
@@ -80,7 +80,11 @@ _CWT_HEAD: Final = b"\xd8\x3d"
 
 
 def mint(claims: Claims, key: TokenKey) -> bytes:
-    """Make a token: a CWT in a COSE_Mac0 (HS256) or a COSE_Sign1 (ES256, EdDSA)."""
+    """Make a token: a CWT in a COSE_Mac0 (HS256) or a COSE_Sign1 (ES256, EdDSA).
+
+    Raises ``KeyFileError`` for a key that cannot sign, and ``EncodeError`` for claims that no
+    verifier accepts.
+    """
     if not key.private:
         raise KeyFileError(f"key {key.kid!a} is a public key: it can check tokens, not make them")
     payload = encode(claims.to_cbor())
@@ -88,7 +92,7 @@ def mint(claims: Claims, key: TokenKey) -> bytes:
         Claims.from_cbor(decode(payload))
     except TokenError as error:
         raise EncodeError(f"no verifier would take this token: {error}") from None
-    # The key id is protected too: nobody can point a token at another key.
+    # The key id is in the protected header, so that it cannot be changed.
     protected = {c.HEADER_ALG: key.algorithm_id, c.HEADER_KID: key.kid.encode()}
     cose = COSE.new(alg_auto_inclusion=False, kid_auto_inclusion=False)
     try:
@@ -107,12 +111,12 @@ def mint(claims: Claims, key: TokenKey) -> bytes:
 
 
 def verify(token: bytes, keys: KeyRing, now: float, expected: Expectations = _DEFAULT) -> Verified:
-    """Check a token at Unix time ``now``; raises a :class:`TokenError` that says what is wrong."""
+    """Verify a token at Unix time ``now``; raises :class:`TokenError` with the reason."""
     return judge(authenticate(token, keys), now, expected)
 
 
 def authenticate(token: bytes, keys: KeyRing) -> Genuine:
-    """Check who made a token. The answer stays the same for as long as the keys do."""
+    """Verify the signature of a token; raises ``TokenForgedError`` or ``TokenMalformedError``."""
     envelope = open_envelope(token)
     name = next((n for n, number in c.ALGORITHMS.items() if number == envelope.algorithm), None)
     if name is None:
@@ -127,7 +131,7 @@ def authenticate(token: bytes, keys: KeyRing) -> Genuine:
 
 
 def judge(genuine: Genuine, now: float, expected: Expectations = _DEFAULT) -> Verified:
-    """Whether a genuine token holds at Unix time ``now``, and for us."""
+    """Check time, audience and issuer of a token; raises :class:`TokenError`."""
     claims = genuine.claims
     good_until = _check_time(claims, now, expected)
     _check_parties(claims, expected)
@@ -144,7 +148,7 @@ def _check_signature(envelope: Envelope, key: TokenKey) -> None:
         payload = _COSE.decode(envelope.body, key.cose)
     except (CWTError, ValueError, TypeError):
         raise TokenForgedError("the signature does not hold") from None
-    # Two readers saw the bytes; what was signed must be what we go on with.
+    # Two parsers read the bytes: the signed payload must be the one that we evaluate.
     if payload != envelope.payload:
         raise TokenForgedError("the signature is not over the claims")
 

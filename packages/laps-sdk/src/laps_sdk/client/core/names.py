@@ -5,8 +5,8 @@
     "demo/camera", "video"    namespace (demo, camera), name video
     "demo-camera--video"      the same track in the text form of docs/spec/names.md
 
-In a path a slash parts the fields. ``%`` and two hex digits stand for any byte, so that every name
-has a path: ``%2f`` for a slash, ``%25`` for a percent sign, and bytes that are no printable UTF-8.
+In a path a slash separates the fields. ``%`` and two hex digits stand for any byte, so every name
+has a path: ``%2f`` is a slash, ``%25`` a percent sign.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NamespaceLike: TypeAlias = "str | Namespace | Sequence[str | bytes]"
 """A path (``demo/camera``), the fields of a namespace, or a namespace."""
 
 TrackLike: TypeAlias = "NamespaceLike | FullTrackName"
-"""A track's namespace (its name stands beside it), or a whole name: object or ``ns--name`` text."""
+"""A namespace, or a whole track name: a :class:`FullTrackName` or ``ns--name`` text."""
 
 _KIND: Final = "namespace path"
 _EXAMPLE: Final = "demo/camera"
@@ -39,12 +39,12 @@ _HEX: Final = frozenset("0123456789abcdefABCDEF")
 
 
 def to_bytes(value: str | bytes) -> bytes:
-    """A field or a track name as bytes; text becomes UTF-8."""
+    """Return a field or a track name as bytes; text becomes UTF-8."""
     return value.encode() if isinstance(value, str) else bytes(value)
 
 
 def to_namespace(value: NamespaceLike) -> Namespace:
-    """The namespace that was meant; the empty path is the prefix of all."""
+    """Return the namespace of a path or of fields; "" is the prefix of every namespace."""
     if isinstance(value, Namespace):
         return value
     if not isinstance(value, str):
@@ -65,9 +65,9 @@ def to_namespace(value: NamespaceLike) -> Namespace:
 
 
 def to_track(namespace: TrackLike, name: str | bytes | None = None) -> FullTrackName:
-    """The track that was meant.
+    """Return the track of a namespace and a name.
 
-    Without ``name`` it is a whole name: a :class:`FullTrackName` or its text, ``demo--video``.
+    Without ``name`` the first argument is a whole name: a :class:`FullTrackName` or its text.
     """
     if isinstance(namespace, FullTrackName):
         if name is not None:
@@ -86,12 +86,12 @@ def to_track(namespace: TrackLike, name: str | bytes | None = None) -> FullTrack
 
 
 def namespace_path(namespace: Namespace) -> str:
-    """The path of a namespace: what :func:`to_namespace` reads back."""
+    """Return the path of a namespace, which :func:`to_namespace` reads."""
     return "/".join(map(_escape, namespace.fields))
 
 
 def track_path(track: FullTrackName) -> str:
-    """Namespace path, a blank, and the name: for people."""
+    """Return the namespace path, a space and the name, for messages."""
     return f"{namespace_path(track.namespace)} {_escape(track.name)}"
 
 

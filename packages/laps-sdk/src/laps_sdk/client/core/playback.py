@@ -1,4 +1,4 @@
-"""What a player knows of its playback, and the records that are made of it.
+"""The state of a playback and its records for the relay.
 
 ::
 
@@ -6,8 +6,8 @@
     measured, missed ---------------------------------------- > taken together, 16 at most
     the interval -----------------------> a record           /
 
-Sums run since the playback began, so that a record that is lost costs little. Time is an argument:
-``now`` is a steady clock, ``wall`` is that of the record.
+Counters run from the begin of the playback, so that a lost record matters little. Time is an
+argument: ``now`` is a monotonic clock, ``wall`` the time of the record.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from laps_wire.reports import (
 __all__ = ["LONGEST", "Playback"]
 
 LONGEST: Final = 86_400.0
-"""Seconds that a measured time may have; longer ones are told as this."""
+"""The longest time in a record, in seconds; longer times are cut to it."""
 _FAST: Final = 10_000_000
 _MOST_GAPS: Final = 1_000_000_000
 _MOST_STALLS: Final = 1_000_000
 
 
 class Playback:
-    """One playback: its state, its sums, and the records that wait."""
+    """One playback: its state, its counters and its queued records."""
 
     __slots__ = (
         "_asked",
@@ -62,7 +62,7 @@ class Playback:
     )
 
     def __init__(self, session: str, content: str | None = None) -> None:
-        # Said now rather than when nobody hears it.
+        # Check now: later errors are not reported.
         encode_reports([PlayerReport(at_ms=0, session=session, content=content)])
         self.session = session
         self._content = content
@@ -70,7 +70,7 @@ class Playback:
         self.ended = False
         self.stalled_since: float | None = None
         self.dropped = 0
-        """Records that did not fit among those that wait."""
+        """Records that were dropped because the queue was full."""
         self._waiting: deque[PlayerReport] = deque()
         self._sequence = 0
         self._buffer: int | None = None
@@ -85,7 +85,7 @@ class Playback:
     # What happens
 
     def started(self, now: float, wall: float, startup: float) -> None:
-        """The first frame is there, so many seconds after the wish to play."""
+        """Record the first frame and the startup time in seconds."""
         self._startup = _ms(startup, 3600.0)
         self._become(now, wall, "p")
 
@@ -98,7 +98,7 @@ class Playback:
         asked: float | None = None,
         rate: float | None = None,
     ) -> None:
-        """What is so now: seconds, and bits a second; what is None stays."""
+        """Set measurements, in seconds and bits per second; None keeps the value."""
         if buffer is not None:
             self._buffer = _ms(buffer)
         if latency is not None:
@@ -111,11 +111,11 @@ class Playback:
             self._rate = 0.0 if isnan(rate) else min(max(float(rate), 0.0), 100.0)
 
     def missed(self, objects: int) -> None:
-        """So many objects will not come."""
+        """Count missing objects."""
         self._gaps = min(self._gaps + max(0, objects), _MOST_GAPS)
 
     def stalled(self, now: float, wall: float) -> None:
-        """The buffer is empty, and nothing is shown; again: nothing new."""
+        """Record the begin of a stall; ignored during a stall."""
         if self.stalled_since is not None:
             return
         self.stalled_since = now
@@ -124,12 +124,12 @@ class Playback:
         self._become(now, wall, "r")
 
     def resumed(self, now: float, wall: float) -> None:
-        """It is shown again."""
+        """Record the end of a stall."""
         if self._stop_stall(now):
             self._become(now, wall, "p")
 
     def become(self, now: float, wall: float, state: str) -> None:
-        """The player is in another state of CMCD; one that is no stall ends a stall."""
+        """Record a state of CMCD; any state but a stall ends a stall."""
         if state not in STATES:
             raise EncodeError(f"state {state!r}: must be one of {' '.join(sorted(STATES))}")
         if state == "r":
@@ -139,7 +139,7 @@ class Playback:
             self._become(now, wall, state)
 
     def failed(self, now: float, wall: float, code: str, *, fatal: bool) -> None:
-        """Something went wrong; ``code`` is a word of the player."""
+        """Record an error; ``code`` is a word of the player."""
         if fatal:
             self._stop_stall(now)
             self.state = "f"
@@ -151,7 +151,7 @@ class Playback:
             ) from None
 
     def end(self, now: float, wall: float) -> None:
-        """The playback is over: a last record, unless its state says so already."""
+        """End the playback, with a last record unless its state is final already."""
         if self.ended:
             raise StateError("the playback has ended")
         if self.state not in "efq":
@@ -174,7 +174,7 @@ class Playback:
     # Records
 
     def tick(self, now: float, wall: float) -> None:
-        """The interval is over."""
+        """Queue a record at the end of an interval."""
         self._record(now, wall, EVENT_INTERVAL)
 
     def _record(self, now: float, wall: float, event: str, errors: tuple[str, ...] = ()) -> None:
@@ -209,7 +209,7 @@ class Playback:
         self._waiting.append(report)
 
     def _forget(self) -> None:
-        """Make room: a record of the interval goes before one of an event, the older one first."""
+        """Drop the oldest interval record, or else the oldest event record."""
         self.dropped += 1
         for index, report in enumerate(self._waiting):
             if report.event == EVENT_INTERVAL and report.startup_ms is None:
@@ -219,11 +219,11 @@ class Playback:
 
     @property
     def waiting(self) -> int:
-        """How many records wait."""
+        """The number of queued records."""
         return len(self._waiting)
 
     def take(self) -> bytes | None:
-        """The next object to send, with as many records as fit; None if there is nothing."""
+        """Return the next object with as many records as fit; None without records."""
         taken: list[PlayerReport] = []
         data: bytes | None = None
         while self._waiting:

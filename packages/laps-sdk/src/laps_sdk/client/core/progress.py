@@ -1,21 +1,21 @@
-"""Which objects of a track have arrived, which have not, and which came twice.
+"""Which objects of a track have arrived, which are missing, and which arrived twice.
 
-Objects of several groups and subgroups arrive side by side, so a number that is missing now may
-still be under way. A group is *over* when none of its streams is open any more and either its end
-is known or a later group has begun. Another stream of it may still come, for streams overtake each
-other: so it is *settled*, and what it lacks is a gap, when it has been over for ``late`` seconds::
+Objects of several groups and subgroups arrive in parallel, so a missing number may still be in
+flight. A group is *over* when it has no open stream and either its end is known or a later group
+has begun. Streams can overtake each other, so another stream of the group may still arrive. The
+group is *settled* when it has been over for ``late`` seconds; its missing objects are then gaps::
 
     group 7   0 1 2 . 4 5            over, then settled: 3 is missing   -> Gap 7:3 .. 7:3
-    group 8   (never seen)           known when 9 is over, told ``late`` -> Gap 8:0 .. 8:ANY
+    group 8   (never seen)           settled ``late`` after 9 is over    -> Gap 8:0 .. 8:ANY
     group 9   0 1 2 3                over
     group 10  0 1                    open
 
-What cannot come any more, because the connection or the subscription has ended, is told at once.
-What comes after it was told is late: it is new all the same, and counted.
+When the connection or the subscription ends, missing objects are gaps at once. An object that
+arrives after its gap was reported is late: it is delivered, and counted.
 
-A publisher may say that numbers do not exist (PRIOR_GROUP_ID_GAP, PRIOR_OBJECT_ID_GAP, ranges in a
-fetch): those count as arrived. Only so many groups are remembered: those that are settled go first,
-and others only if there are far too many.
+A publisher can declare numbers as non-existent (PRIOR_GROUP_ID_GAP, PRIOR_OBJECT_ID_GAP, ranges in
+a fetch); they count as arrived. The number of remembered groups is limited: settled groups are
+forgotten first, others only beyond a higher limit.
 """
 
 from __future__ import annotations
@@ -32,35 +32,35 @@ from laps_wire.moqt.structures import Location
 __all__ = ["ANY_OBJECT", "Gap", "GapCause", "Progress"]
 
 ANY_OBJECT: Final = (1 << 62) - 1
-"""In the last location of a gap: up to the end of the group, wherever that is."""
+"""The object id in the last location of a gap that ends with its group."""
 _PATIENT: Final = 16
-"""How many times as many groups are remembered if something of them may still come."""
+"""The factor of the limit for groups that are not settled."""
 
 
 class GapCause(Enum):
-    """Why objects are not there."""
+    """Why objects are missing."""
 
     MISSING = "missing"
-    """Numbers were skipped. The publisher or a relay dropped them, or they never existed."""
+    """The publisher or a relay dropped the objects, or they never existed."""
     RECONNECTED = "reconnected"
-    """They were published while there was no connection, and no cache had them."""
+    """The objects were published while the session was disconnected, and no cache had them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """Objects that did not arrive, both ends included.
+    """A range of objects that did not arrive, both ends included.
 
-    It is told when they cannot come any more, or have not come for a while after they should have.
+    It is reported when the objects can no longer arrive, or are late.
     """
 
     first: Location
     last: Location
-    """Its object is :data:`ANY_OBJECT` if whole groups are missing."""
+    """The last location; its object is :data:`ANY_OBJECT` if whole groups are missing."""
     cause: GapCause = GapCause.MISSING
 
     @property
     def objects(self) -> int | None:
-        """How many; None if nobody knows."""
+        """The number of objects; None if it is unknown."""
         if self.first.group != self.last.group or self.last.object == ANY_OBJECT:
             return None
         return self.last.object - self.first.object + 1
@@ -72,7 +72,7 @@ class Gap:
 
 
 class _Group:
-    """One group: spans of ids that are accounted for, [first, last], ascending and apart."""
+    """One group: disjoint, ascending spans [first, last] of object ids that are accounted for."""
 
     __slots__ = ("complete", "lacks", "late", "settled", "spans", "streams")
 
@@ -80,16 +80,16 @@ class _Group:
         self.spans: list[tuple[int, int]] = []
         self.streams = 0
         self.complete = False
-        """Whether its end is known."""
+        """Whether the end of the group is known."""
         self.settled = False
-        """Whether it was told what it lacks."""
+        """Whether the gaps of the group were reported."""
         self.lacks = False
-        """Whether that was something."""
+        """Whether the report had any gap."""
         self.late = False
-        """Whether it was told to be missing, and has come."""
+        """Whether the whole group was reported as missing and then arrived."""
 
     def add(self, first: int, last: int) -> bool:
-        """Account for ids; False if all of them were known."""
+        """Account for object ids; False if all of them were known."""
         spans = self.spans
         index = bisect_left(spans, (first,))
         if index and spans[index - 1][1] >= first - 1:
@@ -105,7 +105,7 @@ class _Group:
         return True
 
     def missing(self) -> list[tuple[int, int]]:
-        """The ids between spans."""
+        """The missing object ids between the spans."""
         return [
             (before[1] + 1, after[0] - 1)
             for before, after in zip(self.spans, self.spans[1:], strict=False)
@@ -113,7 +113,7 @@ class _Group:
 
 
 class _Skip:
-    """Groups that were jumped over."""
+    """Groups that were skipped."""
 
     __slots__ = ("first", "last", "shown_by", "since")
 
@@ -121,9 +121,9 @@ class _Skip:
         self.first = first
         self.last = last
         self.shown_by = shown_by
-        """The group that did it."""
+        """The group that arrived after the skipped ones."""
         self.since = since
-        """Since when that one, or one behind it, is over; None: it is not, or since the next look.
+        """When that group or a later one was over; None: it is not, or set at the next look.
         """
 
     def without(self, first: int, last: int) -> list[_Skip]:
@@ -135,7 +135,7 @@ class _Skip:
 
 
 class Progress:
-    """The bookkeeping of one subscription or fetch."""
+    """Tracks the received objects of one subscription or fetch."""
 
     __slots__ = (
         "_forgotten",
@@ -159,28 +159,28 @@ class Progress:
         self._groups: dict[int, _Group] = {}
         self._skipped: list[_Skip] = []
         self._over: dict[int, float | None] = {}
-        """Groups that are over and not settled, and since when; None: since the next look."""
+        """Groups that are over but not settled, with their times; None: set at the next look."""
         self._new = False
-        """Whether something is over since the last look."""
+        """Whether a group has become over since the last look."""
         self.due: float | None = None
-        """When :meth:`take_gaps` may have more even if nothing comes; None: it will not."""
+        """When :meth:`take_gaps` can return more without new objects; None: never."""
         self._told: deque[tuple[int, int]] = deque(maxlen=max_groups)
-        """Groups that were told to be missing: first, last."""
+        """Groups that were reported as missing: first, last."""
         self._forgotten = -1
-        """The newest group that was remembered and is not any more."""
+        """The newest group that was forgotten."""
         self._gaps: list[Gap] = []
         self._held = False
         self.largest: Location | None = None
         """The largest location that arrived."""
         self.late = 0
-        """Objects that arrived after they were told to be missing."""
+        """Objects that arrived after they were reported as missing."""
 
     # What arrives
 
     def note(self, location: Location, *, group_gap: int = 0, object_gap: int = 0) -> bool:
-        """An object arrived; False if it had arrived before.
+        """Note an object that arrived; return False if it had arrived before.
 
-        ``group_gap`` and ``object_gap`` are how many numbers before it do not exist.
+        ``group_gap`` and ``object_gap`` count the non-existent numbers before it.
         """
         group_id, object_id = location
         group = self._open(group_id)
@@ -197,7 +197,7 @@ class Progress:
         return new
 
     def account(self, first: Location, last: Location) -> None:
-        """Everything from ``first`` to ``last`` is accounted for, though it did not arrive."""
+        """Account for all objects from ``first`` to ``last``, which will not arrive."""
         self._open(first.group)
         self._open(last.group)
         for group_id in list(self._groups):
@@ -217,7 +217,7 @@ class Progress:
                 self._skipped.append(_Skip(newest + 1, group_id - 1, group_id))
         group = self._groups[group_id] = _Group()
         group.late = any(first <= group_id <= last for first, last in self._told)
-        # What came of one that was forgotten is not known any more, so it lacks nothing.
+        # The objects of a forgotten group are unknown, so it has no gaps.
         skipped = any(skip.first <= group_id <= skip.last for skip in self._skipped)
         group.settled = group_id <= self._forgotten and not skipped
         if len(self._groups) > 1 and group_id > min(self._groups):
@@ -234,19 +234,19 @@ class Progress:
     # Streams
 
     def stream_opened(self, group_id: int) -> None:
-        """A stream of a group began: the group is not settled before it ends."""
+        """Count a stream of a group; the group is not settled before the stream ends."""
         self._open(group_id).streams += 1
         self._over.pop(group_id, None)
 
     def stream_closed(self, group_id: int) -> None:
-        """... and ended, in whatever way."""
+        """Count the end of a stream, by FIN or reset."""
         group = self._groups.get(group_id)
         if group is not None and group.streams:
             group.streams -= 1
             self._sweep()
 
     def streams_lost(self) -> None:
-        """The connection is gone, and with it every stream that was open: nothing is late."""
+        """Settle all groups: the connection and its streams are lost."""
         for group in self._groups.values():
             group.streams = 0
         if self._groups:
@@ -257,7 +257,7 @@ class Progress:
                 skip.since = -inf if self._is_shown(skip) else skip.since
 
     def complete(self, group_id: int, last: int | None = None) -> None:
-        """The end of a group is known; ``last`` is its last object, if the end says so."""
+        """Note the end of a group; ``last`` is its last object, if known."""
         group = self._open(group_id)
         group.complete = True
         if last is not None and group.spans and last > group.spans[-1][1]:
@@ -267,26 +267,26 @@ class Progress:
     # What is missing
 
     def hold(self) -> None:
-        """What seems to be missing is being fetched: settle nothing until :meth:`release`."""
+        """Settle nothing until :meth:`release`, while missing objects are fetched."""
         self._held = True
         self.due = None
 
     def release(self) -> None:
-        """Undo :meth:`hold`."""
+        """Settle groups again after :meth:`hold`."""
         self._held = False
         self._new = True
         if self._groups:
             self._sweep()
 
     def take_gaps(self, now: float) -> list[Gap]:
-        """Gaps that have become known; taken once."""
+        """Return the new gaps, each once."""
         if not self._held and (self._new or (self.due is not None and self.due <= now)):
             self._look(now)
         gaps, self._gaps = self._gaps, []
         return gaps
 
     def finish(self) -> None:
-        """Nothing more will come: settle everything."""
+        """Settle everything: no more objects will arrive."""
         for skip in self._skipped:
             self._tell(skip)
         self._skipped = []
@@ -294,7 +294,7 @@ class Progress:
             self._settle(group_id)
 
     def _look(self, now: float) -> None:
-        """Settle what has been over for long enough, or lacks nothing."""
+        """Settle the groups that are complete or have been over for long enough."""
         self._new = False
         waiting: list[float] = []
         left: list[_Skip] = []
@@ -317,7 +317,7 @@ class Progress:
         self.due = min(waiting) + self._late if waiting else None
 
     def _is_shown(self, skip: _Skip) -> bool:
-        """Whether a group is over that came behind those that were jumped over."""
+        """Return whether a group after the skipped ones is over."""
         return any(
             group_id >= skip.shown_by and (group.settled or group_id in self._over)
             for group_id, group in self._groups.items()
