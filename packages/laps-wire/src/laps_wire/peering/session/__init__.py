@@ -18,7 +18,7 @@
 
 Everything that other packages need is exported here.
 
-``docs/spec/laps-2.md`` and ``docs/spec/laps-cpp.md`` specify what a session says.
+``docs/spec/laps-2.md`` and ``docs/spec/laps-cpp.md`` specify the messages of a session.
 ``docs/explanation/peering-session.md`` explains how it is built.
 """
 
