@@ -27,7 +27,7 @@ def test_every_variable_that_is_read_is_told() -> None:
     source = ROOT / "packages" / "laps-sdk" / "src" / "laps_sdk"
     read = {
         name
-        for folder in ("cli", "api")
+        for folder in ("cli", "client")
         for file in (source / folder).rglob("*.py")
         for name in re.findall(r'"(LAPS_[A-Z_]+)"', file.read_text(encoding="utf-8"))
     }

@@ -2,7 +2,8 @@
 
 A ``console`` block is read as a shell session: ``$ `` starts a command, the lines after it are its
 output (``...`` stands for anything, as in doctest). Commands that would start this very suite again
-(``make test``, ``nox``, ``tox``) are held to what they name; all others run.
+(``make test``, ``nox``, ``tox``) or change its environment (``pip install``) are held to what they
+name; all others run.
 
 A page that shows ``$ laps-relay serve`` is one session: its commands and its ``python`` blocks run
 in order, in one shell, with a relay of their own (:mod:`testkit.page_shell`).
@@ -15,6 +16,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,18 @@ def comment_free(command: str) -> list[str]:
     return shlex.split(command, comments=True)
 
 
+def check_installs(sources: list[str]) -> None:
+    """Packages of ours come from the clone, with extras that they have."""
+    for source in sources:
+        found = re.fullmatch(r"packages/(laps-\w+)(?:\[([\w,]+)\])?", source)
+        if found is None:
+            assert "laps" not in source, f"{source}: the package index does not hold our packages"
+            continue
+        project = tomllib.loads((ROOT / "packages" / found[1] / "pyproject.toml").read_text())
+        extras = project["project"].get("optional-dependencies", {})
+        assert set((found[2] or "").split(",")) <= {"", *extras}, source
+
+
 def check_named(words: list[str]) -> bool:
     """Commands that are held to what they name; False if ``words`` is not one of them."""
     match words:
@@ -68,6 +82,8 @@ def check_named(words: list[str]) -> bool:
             assert f"[testenv:{environment}]" in (ROOT / "tox.ini").read_text(encoding="utf-8")
         case [".venv/bin/pytest", path, *_]:
             assert (ROOT / path).exists()
+        case ["pip", "install", *sources]:
+            check_installs([source for source in sources if source != "-e"])
         case ["git", "clone", *_] | ["cd", _]:
             pass
         case _:
@@ -107,3 +123,19 @@ def test_pages_show_commands() -> None:
     assert SHOWN
     assert ROOT / "README.md" in PAGES
     assert SESSIONS
+
+
+ADVICE = re.compile(r"pip install ([^\n`]*)")
+OURS = re.compile(r"[\w./-]*\blaps-\w+(?:\[[\w,]+\])?")
+
+
+def test_advice_installs_from_the_clone() -> None:
+    """So do errors that name an extra, and pages that do not run their commands."""
+    sources = [
+        source
+        for path in [*PAGES, *(ROOT / "packages").rglob("src/**/*.py")]
+        for advice in ADVICE.findall(path.read_text(encoding="utf-8"))
+        for source in OURS.findall(advice)
+    ]
+    assert len(sources) > 10
+    check_installs(sources)

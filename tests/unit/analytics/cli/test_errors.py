@@ -34,7 +34,7 @@ def test_without_java(
     source.write_text("\n".join(lines_of(network(seconds=10)["1:1"])) + "\n")
     said = run(monkeypatch, capsys, "ingest", str(source), "--lake", str(lake))
     assert "Spark needs Java 17 or newer" in said
-    assert "pip install 'laps-analytics[java]'" in said
+    assert 'pip install -e "packages/laps-analytics[java]"' in said
     # Nothing is lost: it was taken, and the next run goes on.
     assert len(list((lake / "_ingest" / "inbox").iterdir())) == 1
 

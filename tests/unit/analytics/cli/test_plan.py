@@ -578,5 +578,5 @@ def test_a_simulator_that_is_not_there_or_says_nothing_is_named(
     monkeypatch.setattr("laps_analytics.cli.plan_common.simulator", lambda: None)
     shown = place.run("plan", *place.common, *key)
     assert "not simulated: laps-relay is not installed" in shown
-    with pytest.raises(UsageError, match="pip install laps-relay, or give --no-simulate"):
+    with pytest.raises(UsageError, match="-e packages/laps-relay, or give --no-simulate"):
         place.plan("never.json", "--simulate")

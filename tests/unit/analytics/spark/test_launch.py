@@ -93,7 +93,7 @@ def test_so_has_a_connect_server(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(UsageError, match="is not a Spark Connect server"):
             check_settings(SessionSettings(remote=remote))
     monkeypatch.setattr("laps_analytics.spark.launch.find_spec", lambda _: None)
-    with pytest.raises(StartError, match=r"pip install 'laps-analytics\[connect\]'"):
+    with pytest.raises(StartError, match=r'pip install -e "packages/laps-analytics\[connect\]"'):
         check_settings(SessionSettings(remote="sc://127.0.0.1:1"))
     monkeypatch.setattr("laps_analytics.spark.launch.find_spec", lambda _: object())
     with pytest.raises(StartError, match=r"--remote sc://127\.0\.0\.1:1 cannot be reached"):

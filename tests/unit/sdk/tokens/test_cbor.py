@@ -68,7 +68,7 @@ def test_floats_of_three_sizes() -> None:
     ("data", "words"),
     [
         ("", "ends too early"),
-        ("0000", "behind the end"),
+        ("0000", "after the end"),
         ("9f00ff", "indefinite"),
         ("5f4100ff", "indefinite"),
         ("1c", "indefinite or reserved"),

@@ -75,7 +75,7 @@ def test_what_has_no_text_is_shown_all_the_same() -> None:
         ("subscribe", "no ':'"),
         ("dance:a", "unknown action 'dance'"),
         (":a", "unknown action ''"),
-        ("fetch:a--b/*", "behind a namespace"),
+        ("fetch:a--b/*", "follows a namespace"),
         ("fetch:a b", "escaped"),
         ("fetch:a--b c", "escaped"),
         ("fetch:a**", "escaped"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -21,14 +20,13 @@ from laps_analytics.cli.plan_common import (
     Simulate,
     assembled_from,
     listed,
-    require_none,
-    run_simulation,
+    write_signed_plan,
 )
 from laps_analytics.cli.plan_measure import measure
 from laps_analytics.cli.plan_output import print_decisions, print_entries, print_plan
 from laps_analytics.errors import UsageError
 from laps_analytics.plan.constraints import read_settings
-from laps_analytics.plan.core.compose import choose_vias, compose_plan, snapshot_hash
+from laps_analytics.plan.core.compose import choose_vias, snapshot_hash
 from laps_analytics.plan.core.explain import (
     Scenario,
     diff,
@@ -39,14 +37,11 @@ from laps_analytics.plan.core.explain import (
 )
 from laps_analytics.plan.core.placement import Draft
 from laps_analytics.plan.core.revert import Part
-from laps_analytics.plan.core.verify import check
 from laps_analytics.plan.signing import (
     check_signature,
     make_key,
     read_key,
     read_plan,
-    sign,
-    write_plan,
 )
 from laps_wire.plan import PlanEntry
 
@@ -103,32 +98,18 @@ def make_plan(  # noqa: PLR0917 - typer's options
     assembled = assembled_from(
         lake, settings, dimensions, minutes, max_age=max_age, allow_unknown=allow_unknown
     )
-    now = time.time_ns() // 1000
     held = tuple(Part.parse(text) for text in hold or ())
-    made = compose_plan(
-        assembled.network,
-        settings.policy,
-        assembled.tracks,
+    made, silent, simulation = write_signed_plan(
+        assembled,
+        settings,
+        signer,
+        out,
         name=before.id if before is not None else name,
         version=1 if before is None else before.version + 1,
-        now_us=now,
-        lifetime_us=settings.lifetime_us,
         previous=before,
         hold=held,
+        simulate=simulate,
     )
-    faults, silent = check(
-        made.plan,
-        assembled.network,
-        assembled.tracks,
-        previous=before,
-        edges_as_vias=settings.policy.edges_as_vias,
-        hold=held,
-        undeclared=settings.policy.undeclared,
-    )
-    require_none(faults)
-    signed = sign(made.plan, signer)
-    simulation = run_simulation(signed, made, signer, simulate)
-    write_plan(signed, out)
     print_plan(made, assembled, simulation, silent, as_json)
 
 

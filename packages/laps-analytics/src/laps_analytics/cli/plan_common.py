@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, TypeAlias
@@ -16,8 +16,9 @@ from laps_analytics.gold.dimensions import dimensions_for
 from laps_analytics.lake import Lake
 from laps_analytics.plan.assemble import Assembled, assemble
 from laps_analytics.plan.constraints import Settings
-from laps_analytics.plan.core.compose import PlanResult
-from laps_analytics.plan.core.verify import Violation
+from laps_analytics.plan.core.compose import PlanResult, compose_plan
+from laps_analytics.plan.core.revert import Part
+from laps_analytics.plan.core.verify import LeftOut, Violation, check
 from laps_analytics.plan.observation import (
     Observation,
     gate_of,
@@ -26,9 +27,9 @@ from laps_analytics.plan.observation import (
     require_fresh,
     untrusted_relays,
 )
-from laps_analytics.plan.signing import public_pem
+from laps_analytics.plan.signing import public_pem, sign, write_plan
 from laps_analytics.plan.simulation import SimulationResult, simulate_plan, simulator
-from laps_wire.plan import SignedPlan
+from laps_wire.plan import Plan, SignedPlan
 
 __all__ = [
     "AllowUnknown",
@@ -39,8 +40,7 @@ __all__ = [
     "Simulate",
     "assembled_from",
     "listed",
-    "require_none",
-    "run_simulation",
+    "write_signed_plan",
 ]
 
 Constraints: TypeAlias = Annotated[
@@ -140,7 +140,7 @@ def _require_classes(settings: Settings, assembled: Assembled) -> None:
         )
 
 
-def require_none(faults: Sequence[Violation]) -> None:
+def _require_none(faults: Sequence[Violation]) -> None:
     """Raise :class:`PlanError` if the verifier found a violation."""
     if faults:
         raise PlanError(
@@ -149,7 +149,7 @@ def require_none(faults: Sequence[Violation]) -> None:
         )
 
 
-def run_simulation(
+def _run_simulation(
     signed: SignedPlan, made: PlanResult, signer: Ed25519PrivateKey, simulate: bool | None
 ) -> SimulationResult:
     """Run a plan in the relay simulator.
@@ -161,7 +161,8 @@ def run_simulation(
     program = simulator()
     if simulate and program is None:
         raise UsageError(
-            "laps-relay is not installed: pip install laps-relay, or give --no-simulate"
+            "laps-relay is not installed: pip install -e packages/laps-sdk -e packages/laps-relay,"
+            " or give --no-simulate"
         )
     simulation = simulate_plan(
         program, signed, public_pem(signer), made.draft.network, made.draft.groups
@@ -170,3 +171,47 @@ def run_simulation(
         raise PlanError(f"{simulation.summary}; nothing was written")
     simulation.require()
     return simulation
+
+
+def write_signed_plan(
+    assembled: Assembled,
+    settings: Settings,
+    signer: Ed25519PrivateKey,
+    out: Path,
+    *,
+    name: str,
+    version: int,
+    previous: Plan | None,
+    hold: Collection[Part],
+    simulate: bool | None,
+) -> tuple[PlanResult, list[LeftOut], SimulationResult]:
+    """Compose a plan, verify, sign and simulate it, and write it to a file.
+
+    Returns the plan, what it leaves out, and the result of the simulator. Raises
+    :class:`PlanError` and writes nothing if the verifier or the simulator finds a fault.
+    """
+    made = compose_plan(
+        assembled.network,
+        settings.policy,
+        assembled.tracks,
+        name=name,
+        version=version,
+        now_us=time.time_ns() // 1000,
+        lifetime_us=settings.lifetime_us,
+        previous=previous,
+        hold=hold,
+    )
+    faults, omitted = check(
+        made.plan,
+        assembled.network,
+        assembled.tracks,
+        previous=previous,
+        edges_as_vias=settings.policy.edges_as_vias,
+        hold=hold,
+        undeclared=settings.policy.undeclared,
+    )
+    _require_none(faults)
+    signed = sign(made.plan, signer)
+    simulation = _run_simulation(signed, made, signer, simulate)
+    write_plan(signed, out)
+    return made, omitted, simulation

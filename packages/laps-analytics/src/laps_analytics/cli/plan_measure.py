@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -19,8 +18,7 @@ from laps_analytics.cli.plan_common import (
     Minutes,
     Simulate,
     assembled_from,
-    require_none,
-    run_simulation,
+    write_signed_plan,
 )
 from laps_analytics.cli.plan_output import proposals
 from laps_analytics.errors import UsageError
@@ -28,12 +26,10 @@ from laps_analytics.lake import Lake
 from laps_analytics.plan.adoption import Adoption, adoption_of
 from laps_analytics.plan.before_after import before_and_after, hours_after, worse_parts
 from laps_analytics.plan.constraints import read_settings
-from laps_analytics.plan.core.compose import compose_plan
 from laps_analytics.plan.core.explain import diff
 from laps_analytics.plan.core.measure import Verdict
 from laps_analytics.plan.core.revert import Part, reverted_plan, widest
-from laps_analytics.plan.core.verify import check
-from laps_analytics.plan.signing import read_key, read_plan, sign, write_plan
+from laps_analytics.plan.signing import read_key, read_plan
 from laps_wire.plan import Plan
 
 __all__ = ["measure"]
@@ -231,32 +227,19 @@ def _write_revert(request: _RevertRequest, parts: Sequence[Part]) -> dict[str, A
         allow_unknown=request.allow_unknown,
     )
     wanted = reverted_plan(request.in_force, request.earlier, parts)
-    # Nothing else may change, but for what must: whose Via is gone, forbidden or full.
+    # Other entries change only if they must: their Via is gone, forbidden or overloaded.
     still = replace(settings.policy, hard=replace(settings.policy.hard, change_budget=0))
-    made = compose_plan(
-        assembled.network,
-        still,
-        assembled.tracks,
+    made, _, simulation = write_signed_plan(
+        assembled,
+        replace(settings, policy=still),
+        signer,
+        request.out,
         name=request.in_force.id,
         version=request.in_force.version + 1,
-        now_us=time.time_ns() // 1000,
-        lifetime_us=settings.lifetime_us,
         previous=wanted,
         hold=parts,
+        simulate=request.simulate,
     )
-    faults, _ = check(
-        made.plan,
-        assembled.network,
-        assembled.tracks,
-        previous=wanted,
-        edges_as_vias=settings.policy.edges_as_vias,
-        hold=parts,
-        undeclared=settings.policy.undeclared,
-    )
-    require_none(faults)
-    signed = sign(made.plan, signer)
-    simulation = run_simulation(signed, made, signer, request.simulate)
-    write_plan(signed, request.out)
     changes = diff(request.in_force, made.plan)
     return {
         "file": str(request.out),

@@ -61,7 +61,9 @@ def print_plan(
         return
     for label, value in facts.items():
         shown: object = (
-            "not checked (pip install 'laps-analytics[plan]')" if value is None else value
+            'not checked (pip install -e "packages/laps-analytics[plan]")'
+            if value is None
+            else value
         )
         typer.echo(f"{label:16} {shown}")
     for number, reason in sorted(made.draft.uncovered.items()):

@@ -115,6 +115,6 @@ def _highs() -> Any:
         import highspy  # noqa: PLC0415 - an extra
     except ImportError:
         raise PlanError(
-            "the exact optimum needs HiGHS: pip install 'laps-analytics[plan]'"
+            'the exact optimum needs HiGHS: pip install -e "packages/laps-analytics[plan]"'
         ) from None
     return highspy

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -63,10 +62,6 @@ class Places:
     def link(self, one: str, other: str) -> str:
         """Return ``Warsaw > Cairo``."""
         return f"{self.city(one)} > {self.city(other)}"
-
-    def known(self) -> Mapping[str, str]:
-        """Return the city of each node that has one."""
-        return dict(self._names)
 
 
 def _city(lon: float, lat: float) -> str | None:

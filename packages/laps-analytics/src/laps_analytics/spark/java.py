@@ -99,7 +99,7 @@ def find_java(
             return home if _VECTOR in runtime.modules else _wrapped(home)
     raise JavaMissingError(
         f"Spark needs Java {MINIMUM} or newer ({'; '.join(looked) or 'none found'})."
-        " Install it and set JAVA_HOME, or: pip install 'laps-analytics[java]'"
+        ' Install it and set JAVA_HOME, or: pip install -e "packages/laps-analytics[java]"'
     )
 
 

@@ -109,7 +109,8 @@ def check_remote(remote: str) -> None:
         raise UsageError(f"--remote {remote} is not a Spark Connect server: use sc://host:port")
     if find_spec("grpc") is None:
         raise StartError(
-            "--remote needs the Spark Connect client: pip install 'laps-analytics[connect]'"
+            "--remote needs the Spark Connect client:"
+            ' pip install -e "packages/laps-analytics[connect]"'
         )
     _require_reachable([(host, port)], f"--remote {remote}")
 

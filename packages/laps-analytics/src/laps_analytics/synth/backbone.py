@@ -83,7 +83,7 @@ def load_fibre() -> Fibre:
         import topohub  # noqa: PLC0415 - an extra, and half a second
     except ImportError:
         raise UsageError(
-            "the synthetic network needs topohub: pip install 'laps-analytics[world]'"
+            'the synthetic network needs topohub: pip install -e "packages/laps-analytics[world]"'
         ) from None
     with warnings.catch_warnings():
         # topohub leaves its file to the garbage collector.

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from laps_analytics.synth.dataset import FIVE_MINUTES_US, HOUR_US, Dataset, Window
 
@@ -57,21 +56,9 @@ class Incidents:
             if item.covers(at_us) and {item.relay, item.peer} == {one, other}
         )
 
-    def loss(self, region: str, other: str, at_us: int) -> float:
-        """Return the additional loss of a link between two regions."""
-        return sum(
-            item.amount
-            for item in self.of("lossy_region")
-            if item.covers(at_us) and item.region in {region, other}
-        )
-
     def down(self, at_us: int) -> frozenset[str]:
         """Return the relays that are down."""
         return frozenset(item.relay for item in self.of("outage") if item.covers(at_us))
-
-    def as_list(self) -> list[dict[str, Any]]:
-        """Return the incidents as JSON-compatible data."""
-        return [asdict(item) for item in self.items]
 
 
 def choose(dataset: Dataset, windows: Sequence[Window], seed: int) -> Incidents:

@@ -1,10 +1,10 @@
-"""What connects this relay with its neighbours, and what it says of itself because of that.
+"""Adjacency: what connects this relay to its neighbours, and what it advertises because of that.
 
 ::
 
     Links --adjoin--> Nib (neighbour, round trip), Steering (loss, congestion)
               |
-              '--after a while--> OwnNode: whom we reach, and where we seem to stand --> Nib
+              '--after a while--> OwnNode: reachable nodes, estimated location --> Nib
 """
 
 from __future__ import annotations

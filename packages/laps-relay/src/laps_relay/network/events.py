@@ -1,4 +1,4 @@
-"""What the network core tells its shell, for logs and telemetry: the output of ``poll_events``.
+"""The events of the network for logs and telemetry: what ``poll_events`` returns.
 
 Every event is frozen, names sessions by the shell's numbers, nodes by their ids and tracks by their
 hashes, and holds no token and no byte of an object. What is reported of peers, by a Stub too, is in

@@ -51,15 +51,15 @@ class EgressSet(NamedTuple):
 
 
 class SetIdle(NamedTuple):
-    """A set that was retired has no open stream any more, and lingered: withdraw it."""
+    """A retired set has lingered without open streams: withdraw it."""
 
     egress: EgressSet
 
 
 class Outdated(NamedTuple):
-    """Streams are open that do not go to all who should have them: begin new ones.
+    """Open streams do not go to all targets: begin new ones.
 
-    With an ingress that is no feed only the o-relay can, and must be told.
+    For an ingress that is no feed only the o-relay can do that, and must be informed.
     """
 
     ingress: Ingress
@@ -68,7 +68,7 @@ class Outdated(NamedTuple):
 
 
 class SetCounters(NamedTuple):
-    """Of one FIB entry, since it was installed."""
+    """Counters of one FIB entry, since it was installed."""
 
     streams: int
     datagrams: int
@@ -77,7 +77,7 @@ class SetCounters(NamedTuple):
 
 
 class PeerPlaneCounters(NamedTuple):
-    """Of the whole plane."""
+    """Counters of the whole plane."""
 
     streams_in: int
     streams_out: int

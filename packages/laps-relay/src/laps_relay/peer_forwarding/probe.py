@@ -1,7 +1,7 @@
-"""The first object of a stream that only passes through: found if its group is sampled.
+"""The first object of a forwarded stream, searched for if its group is sampled.
 
-A relay between others does not look into streams. For one group in so many it does, once, at the
-beginning: which object is it, and where does it end?
+A relay between others does not parse streams. For one group in so many it parses the beginning
+once: to learn which object it is, and where it ends.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class FirstObject(NamedTuple):
 
 
 def may_be_sampled(samples: Samples, data: bytes) -> bool:
-    """Whether a stream is worth a look, by its first bytes; the quick no that nearly all get."""
+    """Return whether a stream may be sampled, by its first bytes; quickly False for nearly all."""
     decode = _DECODE.get(data[3])
     if decode is None:
         return False
@@ -51,7 +51,7 @@ def may_be_sampled(samples: Samples, data: bytes) -> bool:
 
 
 class Probe:
-    """Looks at the beginning of one stream."""
+    """Parses the beginning of one stream."""
 
     __slots__ = ("_draft", "_held", "_over", "_samples", "came", "first", "key", "start")
 
@@ -68,7 +68,7 @@ class Probe:
         self.first: FirstObject | None = None
 
     def look(self, data: bytes) -> bool:
-        """Take more payload; whether there is nothing more to look for."""
+        """Take more payload; return whether the search is over."""
         draft = self._draft
         if draft is None:
             return True

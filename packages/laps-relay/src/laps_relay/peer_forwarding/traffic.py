@@ -1,13 +1,13 @@
-"""What went which way, by track: for telemetry, and only counted if somebody wants to know.
+"""Traffic by track and session, for telemetry; counted only on request.
 
 ::
 
     Session 3 --came--> track 7f.. --sent--> Session 5
                                    '-sent--> Session 6
 
-A Via does not look into what it passes on: it counts streams and datagrams, and bytes with their
-data header. So what one relay sent is what the next one received, to the byte. What was written and
-then given up, because the peer was too slow, is taken off again.
+A Via does not parse what it forwards: it counts streams and datagrams, and bytes with their data
+header. So what one relay sent is what the next one received, to the byte. Bytes that were written
+and then given up, because the peer was too slow, are subtracted again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Arrival", "Departure", "Traffic"]
 
 
 class Arrival(NamedTuple):
-    """What came of a track from one session."""
+    """What arrived of a track from one session."""
 
     key: int
     """The full-name hash of the track."""
@@ -30,7 +30,7 @@ class Arrival(NamedTuple):
 
 
 class Departure(NamedTuple):
-    """What went on of it to another session."""
+    """What was forwarded of a track to another session."""
 
     key: int
     source: int
@@ -42,7 +42,7 @@ class Departure(NamedTuple):
 
 
 class Traffic:
-    """Sums since they were taken last."""
+    """Sums since they were last taken."""
 
     __slots__ = ("_came", "_sent")
 
@@ -51,7 +51,7 @@ class Traffic:
         self._sent: dict[tuple[int, int, int], list[int]] = {}
 
     def came(self, key: int, source: int, size: int, units: int = 0) -> None:
-        """Bytes of a track arrived, and perhaps the end of a stream."""
+        """Count bytes of a track that arrived, and ended streams."""
         sums = self._came.get((key, source))
         if sums is None:
             self._came[key, source] = [units, size]
@@ -62,7 +62,7 @@ class Traffic:
     def sent(
         self, key: int, source: int, target: int, size: int, units: int = 0, dropped: int = 0
     ) -> None:
-        """Bytes of it went on; a negative size is what was given up after all."""
+        """Count bytes that were forwarded; a negative size takes back what was given up."""
         way = (key, source, target)
         sums = self._sent.get(way)
         if sums is None:

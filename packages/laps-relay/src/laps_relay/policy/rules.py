@@ -80,7 +80,7 @@ class ServiceClass:
     name: str
     limits: ClassLimits = NO_LIMITS
     transit: Fence = _OPEN
-    """For the class's data, on top of what holds for all."""
+    """The fence for data of this class, in addition to the general one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +92,9 @@ class TrackRule:
     track: bytes | None = None
     """Only the track with this name."""
     service_class: str = ""
-    """ "": another rule may say."""
+    """ "": another rule may set it."""
     subscribers: Fence = _OPEN
-    """Whose subscribers may have them."""
+    """The nodes whose subscribers may have the tracks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +130,7 @@ class Filter:
 
     rules: tuple[FilterRule, ...] = ()
     accept: bool = True
-    """If none matches."""
+    """The decision if no rule matches."""
 
 
 _PASS: Final = Filter()
@@ -155,7 +155,7 @@ class Rules:
     export_subscribe: Filter = _PASS
 
     def filters(self) -> Iterator[tuple[str, Filter]]:
-        """All six, by their names in the file."""
+        """Return all six filters, by their names in the file."""
         yield "import.node", self.import_node
         yield "import.announce", self.import_announce
         yield "import.subscribe", self.import_subscribe

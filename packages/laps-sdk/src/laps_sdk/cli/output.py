@@ -130,7 +130,7 @@ def advice_for(error: LapsError) -> str:
     if "certificate" in text:
         return "give --ca-file, or --pin with the SHA-256 that the relay prints"
     if "ALPN" in text:
-        return "is this the port for clients? `laps-relay serve` prints it behind 'relay'"
+        return "is this the port for clients? `laps-relay serve` prints it after 'relay'"
     if "host has no address" in text:
         return "is the host name spelled right?"
     return "is the relay running, and does the network allow UDP? `laps-relay serve` starts a relay"

@@ -63,7 +63,7 @@ class Stdin:
 
 
 async def lines(source: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-    """Yield lines without their line ends, and the rest behind the last one."""
+    """Yield lines without their line ends, and the rest after the last one."""
     rest: list[bytes] = []
     async for piece in source:
         first, *others = piece.split(b"\n")

@@ -86,7 +86,7 @@ def _get(admin: str, path: str) -> dict[str, Any]:
     except OSError as error:  # URLError is one
         reason = getattr(error, "reason", error)
         raise LapsError(
-            f"{admin}: {reason}; is the relay running? It prints its address behind 'admin'"
+            f"{admin}: {reason}; is the relay running? It prints its address after 'admin'"
         ) from None
     except (ValueError, http.client.HTTPException):
         raise _no_admin(admin) from None

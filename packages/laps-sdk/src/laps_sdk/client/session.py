@@ -233,12 +233,12 @@ class Session:
         """
         if interval < 1:
             raise EncodeError(f"interval {interval}: must be 1 second or more")
-        told = Playback(uuid.uuid4().hex if playback is None else playback, content)
-        name = FullTrackName(to_namespace(namespace), told.session.encode())
+        state = Playback(uuid.uuid4().hex if playback is None else playback, content)
+        name = FullTrackName(to_namespace(namespace), state.session.encode())
         publish = functools.partial(
             self.publish, name, priority=_REPORT_PRIORITY, first=0, timestamps=False
         )
-        return Reporter(publish, told, interval)
+        return Reporter(publish, state, interval)
 
     # Subscribing
 
@@ -371,7 +371,7 @@ class Session:
             case PublishMessage():
                 if not any(one.publish_received(link, event, message) for one in self._watchers):
                     code = RequestErrorCode.UNINTERESTED
-                    session.reject(event.request_id, code, "nobody asked for it")
+                    session.reject(event.request_id, code, "no subscription covers this track")
                 return
             case _:
                 code = RequestErrorCode.NOT_SUPPORTED

@@ -38,7 +38,7 @@ _SIMPLE: Final[dict[int, bool | None]] = {20: False, 21: True, 22: None}
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """A value behind a tag."""
+    """A tagged value."""
 
     tag: int
     value: Value
@@ -48,7 +48,7 @@ def decode(data: bytes) -> Value:
     """Decode the one item in ``data``; raises ``TokenMalformedError``."""
     value, end = _read(data, 0, 0)
     if end != len(data):
-        raise TokenMalformedError(f"{len(data) - end} byte(s) behind the end of the CBOR item")
+        raise TokenMalformedError(f"{len(data) - end} byte(s) after the end of the CBOR item")
     return value
 
 

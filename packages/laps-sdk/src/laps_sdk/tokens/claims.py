@@ -198,7 +198,7 @@ _UNDERSTOOD: Final = frozenset(
 
 
 def _whole(value: float) -> int | float:
-    # Beyond 2**53 a float is no exact integer any more, and integers end at 64 bits.
+    # Above 2**53 a float is not an exact integer, and integers end at 64 bits.
     return int(value) if value < 2**53 and float(value).is_integer() else float(value)
 
 
@@ -234,7 +234,7 @@ def _number(claims: Mapping[Key, Value], key: int, name: str) -> float | None:
     value = claims.get(key)
     if value is None and key not in claims:
         return None
-    # True is a number to Python; 2**64 seconds and not-a-number are times to nobody.
+    # True is a number in Python; 2**64 seconds and not-a-number are no times.
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise TokenMalformedError(f"claim {name} is not a number")
     if value < 0:

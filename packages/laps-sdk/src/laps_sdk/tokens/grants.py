@@ -61,7 +61,7 @@ def parse_scope(text: str) -> Scope:
     longer = names.endswith("/*")
     namespace_text, parted, track_text = names.removesuffix("/*").partition("--")
     if longer and parted:
-        raise _fault(text, len(text), "'/*' goes behind a namespace, not behind a track name")
+        raise _fault(text, len(text), "'/*' follows a namespace, not a track name")
     if longer and not namespace_text:
         # Most likely a variable that was empty: it must not turn into a grant of everything.
         raise _fault(text, text.find(":") + 1, "no namespace before '/*'; everything is '*' alone")

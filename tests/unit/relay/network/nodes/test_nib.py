@@ -548,8 +548,7 @@ class Network(RuleBasedStateMachine):
                 self.net.down(*link)
             for nib in self.net.nibs.values():
                 assert nib.nodes() == []
-                assert not nib._table.peers
-                assert not nib._table.records
+                assert (nib.size, nib.adj_out()) == (0, [])
                 assert nib.poll_timeout() is None or nib.poll_timeout() == nib._exports._due.when(
                     nib._node
                 )

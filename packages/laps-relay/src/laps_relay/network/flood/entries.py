@@ -39,11 +39,11 @@ class Flooded(Protocol):
 
     @property
     def source(self) -> NodeId:
-        """Who says it."""
+        """The node that originated the entry."""
 
     @property
     def stamp(self) -> Stamp:
-        """When."""
+        """The stamp of the entry."""
 
 
 E = TypeVar("E", bound=Flooded)

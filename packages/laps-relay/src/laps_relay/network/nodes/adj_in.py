@@ -1,13 +1,13 @@
-"""Judging what a peer says of a node, before anything is made of it (laps-2, 5.1).
+"""Checks of a peer's entry about a node, before the entry is used (laps-2, 5.1).
 
 ::
 
-    entry --> about ourselves? --> a node that may be advertised? --> a path that can be?
-          --> we are on it?    --> the key that we know?          --> slower than light?
+    entry --> about this relay? --> a node that may be advertised? --> a valid path?
+          --> are we on it?     --> the known key?                 --> slower than light?
 
-Whoever fails is not believed: what the peer said of that node before goes, too, for it says
-something else now. Nobody's session ends for it. An entry walks from relay to relay, and one that
-closed sessions would close all of them; only more entries than agreed end a session.
+An entry that fails is not believed. The peer's former entry of that node is removed, too, for the
+peer replaced it. No session ends for it: an entry travels from relay to relay, and one that closed
+sessions would close all of them. Only more entries than agreed end a session.
 """
 
 from __future__ import annotations

@@ -209,11 +209,11 @@ class AdjRibOut:
         self._replace(record, export, via)
 
     def _metric_due(self, now: float, node: NodeId, former: NodeInfo, export: NodeInfo) -> bool:
-        """Whether a change of sRTT alone is told now; it may be told later.
+        """Return whether a change of sRTT alone is advertised now; otherwise it may be later.
 
-        However small it is: whoever measured the link has damped it. If a path of many links were
-        damped again, as a share of all of them, a relay far away would know two paths over one link
-        with two values of it, and could send two copies over the way that they share.
+        Its size does not matter: the relay at the link has damped it already. If a path of many
+        links were damped again, a relay far away would know two paths over one link with two values
+        of it, and could send two copies over the part that they share.
         """
         if former.sum_srtt_us == export.sum_srtt_us:
             self._due.cancel(node)
@@ -250,9 +250,10 @@ class AdjRibOut:
         self._mark(record.node, via)
 
     def _mark(self, node: NodeId, via: PeerRecord | None, *, only_sent: bool = False) -> None:
-        """Peers may have to be told of a node; who leads there is only if it was told before.
+        """Mark a node for the peers that may have to be sent it.
 
-        With ``told`` that goes for all of them: there is nothing but a withdrawal to tell.
+        The peer on its path is marked only if it was sent the node before. With ``only_sent`` that
+        holds for all peers: there can only be a withdrawal.
         """
         for peer in self._table.peers.values():
             out = peer.out

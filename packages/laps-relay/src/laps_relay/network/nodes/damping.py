@@ -1,8 +1,9 @@
-"""Which changes of metrics are worth a message (laps-2, 5.1).
+"""Damping: which changes of metrics are advertised, and when (laps-2, 5.1).
 
-sRTT and load change all the time, and every change that is advertised is work for every relay of
-the network. A metric is told again when it has changed by a share **and** by an amount, and not
-more often than once an interval. A load class, a contact or a region is not a metric: at once.
+sRTT and load change all the time, and every advertised change is work for every relay of the
+network. A metric is advertised again when it has changed by a share **and** by an amount, and not
+more often than once an interval. A load class, a contact or a region is no metric: its change is
+advertised at once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which entries policy lets us use, asked again when what it depends on becomes known.
+"""The import filter: which entries policy allows, checked again when an input becomes known.
 
-A policy looks at the relays of a path: their regions, their labels. Those are in the entries of
+A policy depends on the relays of a path: their regions, their labels. Those are in the entries of
 these relays, which may come later, or change. So an entry with an unknown relay on its path is
-remembered under that relay, and asked about again when the relay appears.
+remembered under that relay, and checked again when the relay appears.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-r"""Where a node is, from its round trips to nodes whose places are known.
+r"""The location of a node, estimated from its round trips to nodes with known locations.
 
 A round trip bounds a distance: light in fibre goes 200 km in a millisecond, so 10 ms there and back
 are at most 1,000 km. Each located node gives a disc, and the node is where all of them overlap::
@@ -12,8 +12,8 @@ are at most 1,000 km. Each located node gives a disc, and the node is where all 
 
 Real cables are longer than the great circle, so discs are too large rather than too small, and the
 estimate is never surer than the nearest located node makes it. If the discs do not overlap, cables
-may have been faster than fibre (radio), so vacuum is tried; if even then they do not, somebody's
-place or time is a lie, and nothing is known.
+may have been faster than fibre (radio), so vacuum is tried. If even then they do not, a location
+or a round trip is false, and there is no estimate.
 """
 
 from __future__ import annotations

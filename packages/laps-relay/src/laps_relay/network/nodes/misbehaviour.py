@@ -1,8 +1,8 @@
-"""Peers that misbehave: how often a peer sends what no honest relay sends.
+"""Peers that misbehave: how often a peer sends what no correct relay sends.
 
-What a peer passes on may be invented by another node, and is only reported: a key that does not
-fit, a round trip that is too short. Two things no honest relay sends: an impossible path, and a set
-with targets that it was never told of. The second can be a race with a withdrawal;
+What a peer passes on may be invented by another node, and is only reported: a wrong key, a round
+trip that is too short. Two things no correct relay sends: an impossible path, and a set with
+targets that were never advertised to it. The second can be a race with a withdrawal;
 :class:`RecentWithdrawals` knows those. A session ends with more than ``MAX_VIOLATIONS`` within
 ``PERIOD``.
 """

@@ -11,14 +11,14 @@ difference from what it was sent is what :meth:`Nib.flush` returns. So a lost pa
 becomes an advertisement of the alternate, and a best path that moves to go through a peer becomes a
 withdrawal to that peer.
 
-**Stamps.** The self part of a node is the newest that any peer says now. A path is good however old
-the self part beside it is, or every change of a node's load would make routes jump to whoever tells
-it first. Epochs are different: what was said of a former life of a node is used only if nobody
-knows of a later one. Passed on is the self part that came with the path: it goes the way of the
-path, which has no loop, so a lie ends with the session of the liar.
+**Stamps.** The self part of a node is the newest that any peer advertises now. A path is valid
+however old the self part beside it is. Otherwise every change of a node's load would move routes to
+the peer that advertises it first. Epochs are different: an entry of an older epoch is used only if
+no peer has a later one. An export carries the self part that came with its path. It takes the same
+route as the path, which has no loop, so a false self part ends with the session that brought it.
 
 **Work.** A path that is better than the best one replaces it at once. What may have become worse
-is looked for again only when somebody asks, once for all that happened until then.
+is compared again only on request, once for all that happened until then.
 
 A lookup without a ``now`` uses the latest time that the base was given.
 """
@@ -158,9 +158,10 @@ class Nib:
         forwards: bool | None = None,
         draining: bool | None = None,
     ) -> None:
-        """Something about our own sessions with a peer has changed; an sRTT of 0 is not known.
+        """Apply a change of our own sessions with a peer; an sRTT of 0 is unknown.
 
-        ``draining``: it said DRAIN. Its node information says so, too, for everybody else.
+        ``draining``: the peer sent DRAIN. Its node information carries the same for all other
+        relays.
         """
         record = self._table.peers.get(peer)
         if record is None:
@@ -439,7 +440,7 @@ class Nib:
 
     @property
     def size(self) -> int:
-        """Return how many nodes are known, without this relay."""
+        """How many nodes are known, without this relay."""
         self._table.refresh()
         return len(self._table.records)
 

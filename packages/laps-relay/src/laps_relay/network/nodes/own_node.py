@@ -1,7 +1,7 @@
-"""What this relay says of itself, and the one counter behind all its stamps.
+"""The node information of this relay, and the one counter behind all its stamps.
 
-Everything that a node originates (its node information, announces and subscribes) has a stamp from
-one series (laps-2, 5.1), so that of two things it said the later one is known everywhere.
+All that a node originates (its node information, announces and subscribes) has a stamp from one
+series (laps-2, 5.1). So every relay can tell which of two statements is the later one.
 """
 
 from __future__ import annotations

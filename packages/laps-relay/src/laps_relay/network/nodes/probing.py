@@ -1,4 +1,4 @@
-"""Probes: how far other relays are from here and from our peers (laps-2, 6.4).
+"""Probes: how far other relays are from this one and from its peers (laps-2, 6.4).
 
 ::
 
@@ -8,13 +8,13 @@
      |<- RESPONSE --|        to T, 12 ms       |
      | 8 ms later   |                          |
 
-    learned: P answers in 8 ms; from P to T it is 12 ms; from here to T by way of P 20 ms
+    learned: P answers in 8 ms; from P to T it is 12 ms; from here over P to T 20 ms
 
-Nothing is sent to a relay with which there is no session: who has one answers from what it
-measured. The answers say which Via would be near to whom, before anybody dials it.
+No message goes to a relay without a session: a peer with a session to it answers from its own
+measurements. The answers show which Via would be near to which node, before it is dialled.
 
-An answer is a claim of the peer. What it says of itself cannot be better than what we measure, and
-what it says of others not faster than light.
+An answer is a claim of the peer. Its claim about itself cannot be better than our own measurement,
+and its claims about others cannot be faster than light.
 """
 
 from __future__ import annotations
@@ -260,9 +260,9 @@ class Prober:
         return known[1]
 
     def round_trips(self) -> dict[NodeId, int]:
-        """The shortest that is known from us to each node, directly or by way of a peer.
+        """Return the shortest known round trip to each node, directly or over a peer.
 
-        Who is not in it is a peer neither of ours nor, as far as they have said, of our peers.
+        A node that is missing is neither a peer of ours nor, by their answers, of our peers.
         """
         self._retarget()
         found = [(each.peer, each.srtt_us) for each in self._sessions.values() if each.srtt_us]

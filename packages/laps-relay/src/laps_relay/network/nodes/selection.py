@@ -11,12 +11,11 @@
 
 A total order, never "shorter or faster": an OR flips on every update and floods for ever. Every
 part of the key is a sum over the path, so a longer path is never better than its own part.
-That is what makes a path vector settle, and settle at the same ways that a global search finds. A
+So a path vector converges, and to the same paths that a global search finds. A
 preference by the next hop alone would not: three relays, each of which avoids its own overloaded
-neighbour by way of the next relay, go round for ever.
+neighbour through the next relay, never converge.
 
-A relay's load counts where it is transit. To reach an overloaded relay itself there is no better
-way than to go there.
+A relay's load counts where it is transit, not where it is the target.
 """
 
 from __future__ import annotations

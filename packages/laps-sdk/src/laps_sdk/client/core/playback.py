@@ -62,7 +62,7 @@ class Playback:
     )
 
     def __init__(self, session: str, content: str | None = None) -> None:
-        # Said now rather than when nobody hears it.
+        # Check now: later errors are not reported.
         encode_reports([PlayerReport(at_ms=0, session=session, content=content)])
         self.session = session
         self._content = content

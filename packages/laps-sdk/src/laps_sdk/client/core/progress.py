@@ -123,7 +123,7 @@ class _Skip:
         self.shown_by = shown_by
         """The group that arrived after the skipped ones."""
         self.since = since
-        """Since when that one, or one behind it, is over; None: it is not, or since the next look.
+        """When that group or a later one was over; None: it is not, or set at the next look.
         """
 
     def without(self, first: int, last: int) -> list[_Skip]:
@@ -217,7 +217,7 @@ class Progress:
                 self._skipped.append(_Skip(newest + 1, group_id - 1, group_id))
         group = self._groups[group_id] = _Group()
         group.late = any(first <= group_id <= last for first, last in self._told)
-        # What came of one that was forgotten is not known any more, so it lacks nothing.
+        # The objects of a forgotten group are unknown, so it has no gaps.
         skipped = any(skip.first <= group_id <= skip.last for skip in self._skipped)
         group.settled = group_id <= self._forgotten and not skipped
         if len(self._groups) > 1 and group_id > min(self._groups):

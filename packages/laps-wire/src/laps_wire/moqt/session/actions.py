@@ -1,4 +1,4 @@
-"""What a session asks its transport to do: the output of ``poll_transmit``.
+"""The actions of a session for its transport: the output of ``poll_transmit``.
 
 The core cannot know a QUIC stream id before the transport has opened the stream. So a stream has a
 :class:`StreamRef`, made here, and the shell binds ids to it::
@@ -8,8 +8,8 @@ The core cannot know a QUIC stream id before the transport has opened the stream
                                     <-----  session.bind_stream(ref, stream_id)
     SendData(ref, data, fin)        ----->  quic.send(session.stream_id(ref), data, fin)
 
-Streams that the peer opened have a ref that is bound from the start. Actions are in order: those
-of one stream must be carried out as they come; ``OpenStream`` is always the first of its stream.
+Streams that the peer opened have a ref that is bound from the start. The transport carries out the
+actions of one stream in their order; ``OpenStream`` is always the first of its stream.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class StreamRef:
     """A stream as the session names it, before and after it has an id."""
 
     serial: int
-    """A number that no other stream of this session has had."""
+    """A number that is unique among all streams of this session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,12 @@ class SendData:
     stream: StreamRef
     data: bytes
     fin: bool = False
-    """Whether our half of the stream ends behind ``data``."""
+    """Whether our half of the stream ends after ``data``."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResetStream:
-    """Abandon our half of a stream; what was not sent yet need not be."""
+    """Reset our half of a stream; unsent data can be discarded."""
 
     stream: StreamRef
     code: int
@@ -64,7 +64,7 @@ class ResetStream:
 
 @dataclass(frozen=True, slots=True)
 class StopSending:
-    """Ask the peer to abandon its half of a stream."""
+    """Ask the peer to reset its half of a stream."""
 
     stream: StreamRef
     code: int

@@ -1,4 +1,4 @@
-"""What a session is told when it is made: its side, its transport, its limits."""
+"""The configuration of a session: role, transport, limits."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["Role", "SessionConfig", "SessionLimits", "Transport"]
 
 
 class Role(Enum):
-    """Which end of the connection we are."""
+    """The end of the connection: client or server."""
 
     CLIENT = 0
     SERVER = 1
 
     @property
     def first_request_id(self) -> int:
-        """0 for clients, 1 for servers: also the parity of all their request ids."""
+        """0 for clients, 1 for servers; also the parity of their request ids."""
         return self.value
 
     @property
@@ -29,7 +29,7 @@ class Role(Enum):
 
 
 class Transport(Enum):
-    """What carries the session; PATH and AUTHORITY are only for native QUIC."""
+    """The transport of the session; only native QUIC has PATH and AUTHORITY in SETUP."""
 
     QUIC = "QUIC"
     WEBTRANSPORT = "WebTransport"
@@ -37,20 +37,20 @@ class Transport(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLimits:
-    """How much of its memory a session lends to its peer."""
+    """Limits on the memory that a peer can use in a session."""
 
     max_requests: int = 256
-    """Requests of the peer that may be open at a time; draft 16 tells it in MAX_REQUEST_ID."""
+    """Open requests of the peer; draft 16 announces it in MAX_REQUEST_ID."""
     max_updates: int = 16
-    """Updates of one request that may wait for our answer; one more ends the request."""
+    """Unanswered updates of one request; one more ends the request."""
     max_namespaces: int = 4096
     """Namespaces that the peer may advertise for one SUBSCRIBE_NAMESPACE of ours."""
     max_early_bytes: int = 64 * 1024
-    """Bytes on request streams that are held until SETUP arrives; a stream over it is reset."""
+    """Bytes on request streams held until SETUP arrives; a stream above it is reset."""
     max_token_cache: int = 8 * 1024
     """MAX_AUTH_TOKEN_CACHE_SIZE: bytes of registered tokens, 16 for each and its value."""
     max_ended: int = 256
-    """Requests that are over but remembered, so that late messages about them are understood."""
+    """Ended requests that are remembered, to recognise late messages about them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class SessionConfig:
     role: Role
     transport: Transport = Transport.QUIC
     options: SetupOptions = NO_OPTIONS
-    """What our SETUP says. The session fills in MAX_REQUEST_ID and MAX_AUTH_TOKEN_CACHE_SIZE."""
+    """The options of our SETUP; the session sets MAX_REQUEST_ID, MAX_AUTH_TOKEN_CACHE_SIZE."""
     limits: SessionLimits = SessionLimits()
     extensions: frozenset[int] = frozenset()
     """Draft 16: message parameters that ``options.unknown`` negotiates; kept as raw pairs."""

@@ -1,8 +1,8 @@
-"""What a session tells its application: the output of ``poll_events``.
+"""The events of a session: the output of ``poll_events``.
 
-Every event is frozen and names the request that it is about by its Request ID, which is unique in a
-session: ours have one parity, the peer's the other. Messages are handed on as they came, so nothing
-that the peer said is lost; what the session worked out stands beside them.
+Every event is frozen. It names its request by the Request ID, which is unique in a session: our ids
+have one parity, the peer's the other. Events hold the received message unchanged, beside the values
+that the session derived from it.
 
 ::
 
@@ -78,7 +78,7 @@ RequestMessage: TypeAlias = (
 """A message that starts a request."""
 
 OkMessage: TypeAlias = SubscribeOk | PublishOk | FetchOk | RequestOk
-"""A message that accepts one."""
+"""A message that accepts a request."""
 
 
 # The session
@@ -108,27 +108,27 @@ class GoawayReceived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestsAllowed:
-    """The peer raised MAX_REQUEST_ID: requests that were blocked can be made (draft 16)."""
+    """The peer raised MAX_REQUEST_ID: blocked requests can be sent (draft 16)."""
 
     max_request_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerBlocked:
-    """The peer would make a request but may not (draft 16). More comes as its requests end."""
+    """The peer has no request id left (draft 16); the session grants more as requests end."""
 
     max_request_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terminated:
-    """The session is over, and so is every request of it. Always the last event."""
+    """The session and all its requests are over. Always the last event."""
 
     code: int
-    """A :class:`~laps_wire.moqt.codepoints.SessionCode`, or one that nobody registered."""
+    """A :class:`~laps_wire.moqt.codepoints.SessionCode`, or an unregistered code."""
     reason: str
     by_peer: bool
-    """Whether the peer or the network ended it; False if we did, be it for the peer's fault."""
+    """Whether the peer or the network ended the session; False if this end did."""
 
 
 # Requests of the peer
@@ -136,17 +136,17 @@ class Terminated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestReceived:
-    """The peer asks for something: accept or reject it."""
+    """The peer sent a request: accept or reject it."""
 
     request_id: int
     message: RequestMessage
     tokens: tuple[AuthToken, ...] = ()
-    """Its authorization tokens, aliases resolved."""
+    """The authorization tokens of the request, with aliases resolved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateReceived:
-    """The peer changes a request: accept or reject the update by its own id."""
+    """The peer sent REQUEST_UPDATE: accept or reject it by the id of the update."""
 
     request_id: int
     update_id: int
@@ -156,7 +156,7 @@ class UpdateReceived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRefused:
-    """The session itself rejected a request or an update, as the draft demands. For logs."""
+    """The session rejected a request or an update as the draft requires; for logs."""
 
     request_id: int
     message: RequestMessage | RequestUpdate
@@ -169,7 +169,7 @@ class RequestRefused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestAccepted:
-    """The peer said OK to a request of ours."""
+    """The peer accepted one of our requests."""
 
     request_id: int
     message: OkMessage
@@ -177,7 +177,7 @@ class RequestAccepted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRejected:
-    """The peer said no; the request is over."""
+    """The peer rejected one of our requests, which is over."""
 
     request_id: int
     message: RequestError
@@ -185,7 +185,7 @@ class RequestRejected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateAccepted:
-    """The peer took an update of ours."""
+    """The peer accepted one of our updates."""
 
     request_id: int
     update_id: int
@@ -208,7 +208,7 @@ class UpdateRejected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceAdvertised:
-    """A namespace that a SUBSCRIBE_NAMESPACE of ours asked for."""
+    """The peer advertised a namespace below the prefix of our SUBSCRIBE_NAMESPACE."""
 
     request_id: int
     namespace: Namespace
@@ -217,7 +217,7 @@ class NamespaceAdvertised:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceWithdrawn:
-    """A namespace that was advertised is gone, or we will not hear about it any more."""
+    """An advertised namespace was withdrawn, or its SUBSCRIBE_NAMESPACE is over."""
 
     request_id: int
     namespace: Namespace
@@ -225,7 +225,7 @@ class NamespaceWithdrawn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackBlocked:
-    """The peer has no stream left to PUBLISH this track: SUBSCRIBE to it instead (draft 18)."""
+    """The peer lacks a stream for PUBLISH: send SUBSCRIBE for this track (draft 18)."""
 
     request_id: int
     track: FullTrackName
@@ -237,7 +237,7 @@ class TrackBlocked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishEnded:
-    """The publisher ended a subscription. Objects may still be under way: see ``stream_count``."""
+    """The publisher ended a subscription. Objects may still arrive: see ``stream_count``."""
 
     request_id: int
     message: PublishDone
@@ -245,7 +245,7 @@ class PublishEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestCancelled:
-    """A request is over without a last word: stop what is done for it, reset its data streams."""
+    """A request was cancelled: stop serving it and reset its data streams."""
 
     request_id: int
     code: int | None = None
@@ -253,7 +253,7 @@ class RequestCancelled:
     request error code."""
     reason: str = ""
     by_peer: bool = True
-    """False if the session gave it up because of a limit of ours."""
+    """False if the session ended the request because of a local limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,7 +278,7 @@ class DataStreamOpened:
     stream_id: int
     kind: StreamKind
     data: bytes
-    """Everything received so far, from the first byte on."""
+    """All bytes received so far."""
     fin: bool
 
 

@@ -1,7 +1,7 @@
 """The public class of a MoQT session: both roles, both drafts, no I/O.
 
-Every command checks first and acts then. A command that raises has sent nothing and changed
-nothing, except that REQUESTS_BLOCKED may tell the peer that a request had to wait.
+A command that raises has sent nothing and changed nothing, with one exception: REQUESTS_BLOCKED
+may inform the peer that a request had to wait.
 :class:`~laps_wire.errors.StateError` means that the state forbids the command now,
 :class:`~laps_wire.errors.EncodeError` that the message cannot be written in this draft.
 """
@@ -101,7 +101,7 @@ class Session:
 
     @property
     def role(self) -> Role:
-        """Which end we are."""
+        """The role of this end."""
         return self._core.role
 
     @property
@@ -131,7 +131,7 @@ class Session:
 
     @property
     def open_streams(self) -> int:
-        """How many streams the session keeps track of, control streams included."""
+        """The number of streams in use, including control streams."""
         return len(self._core.streams)
 
     def request_state(self, request_id: int) -> State | None:
@@ -173,7 +173,7 @@ class Session:
     # C. Commands: requests of the application
 
     def subscribe(self, track: FullTrackName, parameters: Parameters = NO_PARAMETERS) -> int:
-        """Send SUBSCRIBE for the objects of a track from now on; return the request's id."""
+        """Send SUBSCRIBE for the future objects of a track; return the request id."""
         if self._core.requests.subscriptions(track, we_publish=False):
             raise StateError(f"there is a subscription to {track} already")
         return self._request(lambda request_id: Subscribe(request_id, track, parameters))
@@ -201,13 +201,13 @@ class Session:
         return self._request(lambda request_id: Fetch(request_id, target, parameters))
 
     def track_status(self, track: FullTrackName, parameters: Parameters = NO_PARAMETERS) -> int:
-        """Send TRACK_STATUS, which asks what a subscription would find."""
+        """Send TRACK_STATUS for a track; return the request id."""
         return self._request(lambda request_id: TrackStatus(request_id, track, parameters))
 
     def publish_namespace(
         self, namespace: Namespace, parameters: Parameters = NO_PARAMETERS
     ) -> int:
-        """Send PUBLISH_NAMESPACE: there are tracks in this namespace."""
+        """Send PUBLISH_NAMESPACE to announce a namespace; return the request id."""
         return self._request(lambda request_id: PublishNamespace(request_id, namespace, parameters))
 
     def subscribe_namespace(
@@ -216,13 +216,13 @@ class Session:
         options: SubscribeOptions = SubscribeOptions.NAMESPACE,
         parameters: Parameters = NO_PARAMETERS,
     ) -> int:
-        """Ask which namespaces begin with ``prefix``; draft 16 can ask for PUBLISH messages too."""
+        """Send SUBSCRIBE_NAMESPACE for a prefix; draft 16 can also request PUBLISH messages."""
         return self._request(
             lambda request_id: SubscribeNamespace(request_id, prefix, options, parameters)
         )
 
     def subscribe_tracks(self, prefix: Namespace, parameters: Parameters = NO_PARAMETERS) -> int:
-        """Ask for a PUBLISH of each track whose namespace begins with ``prefix`` (draft 18)."""
+        """Send SUBSCRIBE_TRACKS for a prefix: the peer sends PUBLISH for each track (draft 18)."""
         return self._request(lambda request_id: SubscribeTracks(request_id, prefix, parameters))
 
     def _request(self, make: Callable[[int], RequestMessage]) -> int:

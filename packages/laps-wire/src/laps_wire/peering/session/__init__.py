@@ -18,7 +18,7 @@
 
 Everything that other packages need is exported here.
 
-``docs/spec/laps-2.md`` and ``docs/spec/laps-cpp.md`` specify what a session says.
+``docs/spec/laps-2.md`` and ``docs/spec/laps-cpp.md`` specify the messages of a session.
 ``docs/explanation/peering-session.md`` explains how it is built.
 """
 
@@ -43,7 +43,6 @@ from laps_wire.peering.session.events import (
     FetchSaid,
     NodesAdvertised,
     NodesWithdrawn,
-    PlanNoticed,
     ProbeAnswered,
     ProbeReceived,
     Refused,
@@ -102,7 +101,6 @@ __all__ = [
     "NodesAdvertised",
     "NodesWithdrawn",
     "PeeringSession",
-    "PlanNoticed",
     "ProbeAnswered",
     "ProbeReceived",
     "Refused",

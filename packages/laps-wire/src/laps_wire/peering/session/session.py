@@ -126,7 +126,6 @@ _SENDABLE: Final = frozenset(
         Kind.SYNC,
         Kind.FETCH,
         Kind.PROBE,
-        Kind.PLAN,
         Kind.IGNORED,
     }
 )
@@ -186,22 +185,22 @@ class PeeringSession:
 
     @property
     def state(self) -> State:
-        """Where the session is."""
+        """The state of the session."""
         return self._machine.state
 
     @property
     def established(self) -> bool:
-        """Whether information and data flow."""
+        """Whether the session is established, so that information and data flow."""
         return self._machine.established
 
     @property
     def agreement(self) -> Agreement | None:
-        """What was agreed on, from ESTABLISHED on."""
+        """The negotiated settings, from ESTABLISHED on."""
         return self._agreement if self.established else None
 
     @property
     def rights(self) -> Rights | None:
-        """Who may say what, from ESTABLISHED on."""
+        """The rights of both sides, from ESTABLISHED on."""
         return self._rights if self.established else None
 
     @property
@@ -211,22 +210,22 @@ class PeeringSession:
 
     @property
     def forwarding(self) -> ForwardingState:
-        """The subscriber node sets and the buffer of early data, to look at."""
+        """The subscriber node sets and the buffer of early data, for reading."""
         return self._sets
 
     # Polls
 
     @property
     def has_transmits(self) -> bool:
-        """Whether :meth:`poll_transmit` has something."""
+        """Whether :meth:`poll_transmit` returns something."""
         return self._outbox.is_filled
 
     def poll_transmit(self) -> Transmit | None:
-        """The next thing for the transport; ask until there is none."""
+        """Return the next action for the transport; None without one."""
         return self._outbox.poll()
 
     def poll_timeout(self) -> float | None:
-        """When :meth:`handle_timeout` wants to be called; ``None``: not for now."""
+        """Return when to call :meth:`handle_timeout`; None: not at present."""
         state = self._machine.state
         if state in _TIMED_STATES:
             return self._deadline
@@ -246,7 +245,7 @@ class PeeringSession:
         return first
 
     def poll_events(self) -> tuple[Event, ...]:
-        """Everything that has happened since the last time."""
+        """Return the events since the last call."""
         if not self._events:
             return ()
         happened = tuple(self._events)
@@ -258,19 +257,19 @@ class PeeringSession:
     def handle_stream_data(
         self, now: float, stream_id: int, data: bytes, *, fin: bool = False
     ) -> None:
-        """Bytes came in on a bidirectional stream, perhaps its last ones."""
+        """Handle bytes of a bidirectional stream, with ``fin`` its last ones."""
         self._handle(now, self._streams.receive(stream_id, data, fin=fin))
 
     def handle_stream_reset(self, now: float, stream_id: int) -> None:
-        """The peer reset its half of a bidirectional stream."""
+        """Handle the reset of the peer's half of a bidirectional stream."""
         self._handle(now, self._streams.reset(stream_id))
 
     def handle_stop_sending(self, now: float, stream_id: int) -> None:
-        """The peer no longer reads our half of a bidirectional stream."""
+        """Handle STOP_SENDING for our half of a bidirectional stream."""
         self._handle(now, self._streams.stopped(stream_id))
 
     def handle_connection_closed(self, now: float, code: int = 0, reason: str = "") -> None:
-        """The connection has ended: the peer closed it, or it was lost."""
+        """Handle the end of the connection, by the peer or by loss."""
         self._clock(now)
         if self.state is State.REFUSED:
             code, reason = self._refusal
@@ -278,7 +277,7 @@ class PeeringSession:
         self._outbox.clear()
 
     def handle_timeout(self, now: float) -> None:
-        """The time that :meth:`poll_timeout` named has come; too early is no fault."""
+        """Handle the time of :meth:`poll_timeout`; an early call does nothing."""
         now = self._clock(now)
         if self.state in HANDSHAKE_STATES and now >= self._deadline:
             self._fail(HandshakeTimeoutError("the handshake was not finished in time"))
@@ -290,7 +289,7 @@ class PeeringSession:
     # Commands for the handshake
 
     def connect(self, now: float, stream_id: int = 0) -> None:
-        """Dialler: begin, on a bidirectional stream that was opened for it."""
+        """Start the handshake as dialler, on a newly opened bidirectional stream."""
         self._check_can_send(Kind.CONNECT)
         data = self._encode(self._handshake.connect())
         self._clock(now)
@@ -307,7 +306,7 @@ class PeeringSession:
         direction: Direction | None = None,
         evidence: Evidence = NO_EVIDENCE,
     ) -> bytes:
-        """What to sign for ``evidence``, whose signature is not looked at; defaults as asked."""
+        """Return the bytes to sign for ``evidence``, whose signature is ignored."""
         mode, direction = self._choice(mode, direction)
         return self._handshake.transcript(mode, direction, evidence)
 
@@ -319,7 +318,7 @@ class PeeringSession:
         direction: Direction | None = None,
         evidence: Evidence = NO_EVIDENCE,
     ) -> None:
-        """Dialler: answer a question to SIGN."""
+        """Answer a request to SIGN, as dialler."""
         self._check_can_send(Kind.PROOF)
         mode, direction = self._choice(mode, direction)
         data = self._encode(self._handshake.prove(mode, direction, evidence))
@@ -336,9 +335,9 @@ class PeeringSession:
         direction: Direction | None = None,
         evidence: Evidence = NO_EVIDENCE,
     ) -> None:
-        """Answer a question to VERIFY: the peer is who it says, and may come in.
+        """Answer a request to VERIFY: the peer is authenticated and accepted.
 
-        A listener may grant less than was asked for, and shows its own evidence.
+        A listener can grant less than requested, and shows its own evidence.
         """
         if self.state is not State.VERIFYING:
             raise StateError(f"there is nothing to accept: the session is {self.state.value}")
@@ -367,7 +366,7 @@ class PeeringSession:
         retry_after_ms: int = 0,
         redirect: tuple[str, ...] = (),
     ) -> None:
-        """Answer a question with no; a dialler just closes with the code."""
+        """Refuse the peer; a dialler closes the connection with the code."""
         if self._question is None:
             raise StateError(f"there is nothing to refuse: the session is {self.state.value}")
         if self._config.role is Role.DIALLER:
@@ -380,7 +379,7 @@ class PeeringSession:
     # Commands for messages
 
     def send(self, now: float, message: Any) -> None:
-        """Send information, a probe, or anything else that has no command of its own."""
+        """Send information, a probe, or any other message without a command."""
         kind = self._dialect.kind(message)
         if kind not in _SENDABLE:
             raise StateError(f"{type(message).__name__} is not sent with send")
@@ -397,7 +396,7 @@ class PeeringSession:
         self._queue(kind, data)
 
     def open_control_stream(self, now: float, stream_id: int) -> None:
-        """Dialler: go on with control on another, newly opened bidirectional stream."""
+        """Move control to a newly opened bidirectional stream, as dialler."""
         self._check_can_send(Kind.LATCH)
         endings = self._streams.open(stream_id)
         self._clock(now)
@@ -411,7 +410,7 @@ class PeeringSession:
     def drain(
         self, now: float, seconds: float, reason: str = "", alternates: tuple[str, ...] = ()
     ) -> None:
-        """Say that we go away, and close after ``seconds``."""
+        """Announce that this relay leaves, and close after ``seconds``."""
         self._check_can_send(Kind.DRAIN)
         if not 0 <= seconds < math.inf:
             raise StateError(f"nobody goes away after {seconds} seconds")
@@ -424,13 +423,13 @@ class PeeringSession:
 
     @property
     def can_stay(self) -> bool:
-        """Whether :meth:`stay` is of use: we have said that we go away, and can say otherwise."""
+        """Whether :meth:`stay` is possible: this side drains and the dialect can revoke it."""
         told = self._machine.can_send(Kind.STAY) and Feature.STAYS in self._agreed.features
         silent = self._dialect.stay() is None and self.established
         return self._drain_deadline is not None and (told or silent)
 
     def stay(self, now: float) -> None:
-        """Take :meth:`drain` back: we do not go away, and do not close."""
+        """Revoke :meth:`drain`: this relay stays connected."""
         if not self.can_stay:
             raise StateError(f"nothing can be taken back: the session is {self.state.value}")
         message = self._dialect.stay()
@@ -464,19 +463,19 @@ class PeeringSession:
         return sns_id
 
     def update_sns(self, now: float, sns_id: int, targets: Iterable[NodeId]) -> None:
-        """Change a set in place: the id stays, and data goes on."""
+        """Change the targets of a set; its id stays, and data continues."""
         self._check_can_send(Kind.SNS)
         self._send_sns(now, self._sets.update(sns_id, targets))
 
     def withdraw_sns(self, now: float, sns_id: int, *, empty: bool = False) -> None:
-        """End a set. With ``empty`` its targets leave it first: what waits for them is not sent."""
+        """End a set. With ``empty`` its targets are removed first: queued data is not sent."""
         self._check_can_send(Kind.SNS)
         self._send_sns(now, self._sets.withdraw(sns_id, empty=empty))
 
     def refuse_sns(
         self, now: float, sns_id: int, code: SnsRefusal, targets: Iterable[NodeId] = ()
     ) -> None:
-        """Do not serve a set of the peer, or some of its targets."""
+        """Refuse a set of the peer, or some of its targets."""
         self._check_can_send(Kind.SNS_REFUSED)
         self._check_may_send(Kind.SNS_REFUSED)
         known = self._sets.receiver.get(sns_id)
