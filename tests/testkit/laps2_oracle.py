@@ -189,7 +189,6 @@ subscribe_gone: source node, stamp, full_name_hash hash, parameters
 0x02 CONNECT: versions, features, mode, direction, challenge, schemes, node_info, parameters
 0x03 PROBE_RESPONSE: probe_id i, target node, timestamp u64, delay_us i, rtt_us maybe_i, padding, parameters
 0x04 CHALLENGE: version i, features, node_id node, challenge, schemes, parameters
-0x05 PLAN_NOTICE: plan_id, plan_version i, state, digest, parameters
 0x06 PROOF: mode, direction, evidence, parameters
 0x08 CONNECT_RESPONSE: mode, direction, node_info, evidence, parameters
 0x0a CONNECT_REFUSED: code positive, reason, retry_after_ms i, redirect contacts, parameters

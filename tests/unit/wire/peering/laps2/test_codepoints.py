@@ -42,7 +42,7 @@ def test_the_page_lists_exactly_these(enum: type[IntEnum | IntFlag]) -> None:
 
 
 def test_every_enumeration_is_looked_at() -> None:
-    assert len(ENUMS) == 16
+    assert len(ENUMS) == 15
 
 
 def test_alpn_and_version() -> None:
@@ -59,14 +59,13 @@ def test_numbers_shared_with_the_cpp_relay() -> None:
 
 def test_only_what_may_be_ignored_has_an_odd_type() -> None:
     odd = {kind for kind in MessageType if kind % 2}
-    assert odd == {MessageType.PROBE, MessageType.PROBE_RESPONSE, MessageType.PLAN_NOTICE}
+    assert odd == {MessageType.PROBE, MessageType.PROBE_RESPONSE}
 
 
 def test_only_what_goes_end_to_end_has_an_odd_parameter() -> None:
     odd = {parameter for parameter in ParameterId if parameter % 2}
     assert odd == {
         ParameterId.FULL_NAME_DIGEST,
-        ParameterId.TRACE,
         ParameterId.NODE_CREDENTIAL,
         ParameterId.SCOPE,
     }

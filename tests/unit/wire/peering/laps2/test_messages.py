@@ -13,7 +13,7 @@ import testkit.laps2  # noqa: F401 - registers strategies
 from laps_wire.layout import Layout
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import messages
-from laps_wire.peering.laps2.codepoints import Bases, MessageType, PlanState
+from laps_wire.peering.laps2.codepoints import Bases, MessageType
 from laps_wire.peering.laps2.messages import (
     LAYOUTS,
     TYPES,
@@ -21,7 +21,6 @@ from laps_wire.peering.laps2.messages import (
     Drain,
     Keepalive,
     Message,
-    PlanNotice,
     Probe,
     ProbeResponse,
     Stay,
@@ -43,7 +42,7 @@ OWN = {
 def test_every_type_has_a_table_and_every_table_a_class() -> None:
     assert set(LAYOUTS) == set(MessageType)
     assert len(TYPES) == len(LAYOUTS)
-    assert len(OWN) == 10
+    assert len(OWN) == 9
     assert set(TYPES) == set(get_args(Message))
     for cls, kind in TYPES.items():
         assert LAYOUTS[kind].cls is cls
@@ -89,7 +88,6 @@ def test_any_bytes(layout: Layout[Any], data: bytes) -> None:
             ProbeResponse(1, NodeId(2), 3, 4, 5),
             "01 0000000000000002 0000000000000003 04 01 05 00 00",
         ),
-        (PlanNotice(b"p", 2, PlanState.REMOVED, b"d"), "0170 02 03 0164 00"),
     ],
 )
 def test_bytes_by_hand(value: Any, data: str) -> None:

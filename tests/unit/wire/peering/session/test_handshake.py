@@ -575,7 +575,6 @@ FETCHES = (
 )
 PROBE = laps2.Probe(1, A, 2)
 ANSWER = laps2.ProbeResponse(1, A, 2, 3)
-NOTICE = laps2.PlanNotice(b"plan", 1, laps2.PlanState.ACTIVE)
 SUBSCRIBE = laps2.SubscribeInfo(A, Stamp(1, 1), (1,), 2, 3)
 SUBSCRIBE_END = laps2.SubscribeWithdrawal(A, Stamp(1, 2), 3)
 ANNOUNCE = laps2.AnnounceInfo(A, Stamp(1, 1), laps2.AnnounceKind.NAMESPACE, (1,), None, 3)
@@ -618,7 +617,6 @@ ANNOUNCE_END = laps2.AnnounceWithdrawal(A, Stamp(1, 2), laps2.AnnounceKind.NAMES
         *((message, events.FetchSaid(message=message)) for message in FETCHES),
         (PROBE, events.ProbeReceived(probe=PROBE)),
         (ANSWER, events.ProbeAnswered(response=ANSWER)),
-        (NOTICE, events.PlanNoticed(notice=NOTICE)),
         (
             laps2.Drain(2500, "upgrade", ("edge-2",)),
             events.Draining(deadline=102.5, reason="upgrade", alternates=("edge-2",)),

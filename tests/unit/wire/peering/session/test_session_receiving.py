@@ -155,7 +155,6 @@ def test_a_listener_never_latches() -> None:
         (laps2.AnnounceAdvertise((ANNOUNCE,)), "announce information"),
         (laps2.SubscribeAdvertise((SUBSCRIBE,)), "subscribe information"),
         (laps2.SubscribeResponse(A, 1, Stamp(1, 1), B, 0), "SUBSCRIBE_RESPONSE"),
-        (laps2.PlanNotice(b"x", 1, laps2.PlanState.ACTIVE), "PLAN_NOTICE"),
     ],
 )
 def test_information_on_a_data_session(message: Any, why: str) -> None:

@@ -76,7 +76,6 @@ EVERYWHERE = {
     Kind.SNS,
     Kind.SNS_REFUSED,
     Kind.PROBE,
-    Kind.PLAN,
     Kind.IGNORED,
 }
 
@@ -213,7 +212,6 @@ INFORMATION = (
     Kind.ANNOUNCE,
     Kind.SUBSCRIBE,
     Kind.SUBSCRIBE_RESPONSE,
-    Kind.PLAN,
     Kind.FETCH,
 )
 FREE = (Kind.KEEPALIVE, Kind.DRAIN, Kind.STAY, Kind.SYNC, Kind.SYNC_REQUEST, Kind.PROBE, Kind.LATCH)
@@ -268,7 +266,6 @@ def test_sets_follow_data(
     ("kind", "from_stub", "to_stub"),
     [
         (Kind.NODE, False, False),
-        (Kind.PLAN, False, False),
         (Kind.ANNOUNCE, True, False),
         (Kind.SUBSCRIBE, True, True),
         (Kind.SUBSCRIBE_RESPONSE, True, True),

@@ -32,7 +32,6 @@ __all__ = [
     "Mode",
     "ParameterId",
     "PayloadFormat",
-    "PlanState",
     "RelayType",
     "SnsRefusal",
     "SubscribeCode",
@@ -53,7 +52,6 @@ class MessageType(IntEnum):
     CONNECT = 0x02
     PROBE_RESPONSE = 0x03
     CHALLENGE = 0x04
-    PLAN_NOTICE = 0x05
     PROOF = 0x06
     CONNECT_RESPONSE = 0x08
     CONNECT_REFUSED = 0x0A
@@ -85,7 +83,6 @@ class ParameterId(IntEnum):
     """Parameters; odd ones are end to end, even ones hop by hop."""
 
     FULL_NAME_DIGEST = 0x01
-    TRACE = 0x03
     NODE_CREDENTIAL = 0x05
     SCOPE = 0x07
     UNKNOWN_SNS_MS = 0x02
@@ -175,16 +172,6 @@ class AnnounceKind(IntEnum):
 
 
 @unique
-class PlanState(IntEnum):
-    """What has become of a plan at the sender of a notice."""
-
-    LOADED = 0
-    ACTIVE = 1
-    REJECTED = 2
-    REMOVED = 3
-
-
-@unique
 class DataKind(IntEnum):
     """What a data header stands in front of; the upper four bits of its second byte."""
 
@@ -213,8 +200,6 @@ class Feature(IntEnum):
     """Objects in QUIC datagrams."""
     PROBES = 2
     """PROBE is answered."""
-    PLANS = 3
-    """PLAN_NOTICE is wanted."""
     SIGNED_NODES = 4
     """Node information without a valid signature is not accepted."""
     PLAINTEXT_NAMES = 5

@@ -26,7 +26,6 @@ __all__ = [
     "MAX_PADDING_BYTES",
     "MAX_PARAMETERS",
     "MAX_PARAMETER_BYTES",
-    "MAX_PLAN_ID_BYTES",
     "MAX_REACHABLE",
     "MAX_REASON_BYTES",
     "MAX_REGION_BYTES",
@@ -116,5 +115,3 @@ MAX_DATA_HEADER_BYTES: Final = 255
 
 MAX_PADDING_BYTES: Final = 4_096
 """The longest padding of a probe."""
-MAX_PLAN_ID_BYTES: Final = 64
-"""The longest name of a plan."""

@@ -14,7 +14,7 @@ whole messages is in :mod:`laps_wire.peering.laps2.framing`.
     synchronising   SyncRequest  SyncBegin  SyncEnd
     forwarding      SnsAdvertise  SnsUpdate  SnsWithdraw  SnsRefused
     fetching        FetchRequest  FetchResponse  FetchCancel
-    may be ignored  Probe  ProbeResponse  PlanNotice
+    may be ignored  Probe  ProbeResponse
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from laps_wire.fields import U64, VARINT, Choice, Prefixed
+from laps_wire.fields import U64, VARINT, Prefixed
 from laps_wire.layout import Layout
 from laps_wire.nodeid import NODE_ID, NodeId
-from laps_wire.peering.laps2.codepoints import Bases, MessageType, PlanState
+from laps_wire.peering.laps2.codepoints import Bases, MessageType
 from laps_wire.peering.laps2.fetching import (
     FETCH_CANCEL,
     FETCH_REQUEST,
@@ -74,9 +74,7 @@ from laps_wire.peering.laps2.information import (
     SubscribeWithdraw,
 )
 from laps_wire.peering.laps2.limits import (
-    FINGERPRINT_BYTES,
     MAX_PADDING_BYTES,
-    MAX_PLAN_ID_BYTES,
 )
 from laps_wire.peering.laps2.parameters import NO_PARAMETERS, PARAMETERS, Parameters
 
@@ -98,7 +96,6 @@ __all__ = [
     "Message",
     "NodeAdvertise",
     "NodeWithdraw",
-    "PlanNotice",
     "Probe",
     "ProbeResponse",
     "Proof",
@@ -214,19 +211,6 @@ class ProbeResponse:
     parameters: Parameters = NO_PARAMETERS
 
 
-@dataclass(frozen=True, slots=True)
-class PlanNotice:
-    """Which plan the sender follows, so that relays with different plans are seen."""
-
-    plan_id: bytes
-    """The plan's name, as its maker gave it."""
-    plan_version: int
-    state: PlanState
-    digest: bytes = b""
-    """SHA-256 of the signed plan; empty if unknown."""
-    parameters: Parameters = NO_PARAMETERS
-
-
 # The table
 
 _BASES: Final = Bits(Bases, int(Bases.ALL))
@@ -279,14 +263,6 @@ LAYOUTS: Final[dict[MessageType, Layout[Any]]] = {
         ("padding", Prefixed(MAX_PADDING_BYTES)),
         _TAIL,
     ),
-    MessageType.PLAN_NOTICE: Layout(
-        PlanNotice,
-        ("plan_id", Prefixed(MAX_PLAN_ID_BYTES)),
-        ("plan_version", VARINT),
-        ("state", Choice(VARINT, PlanState)),
-        ("digest", Prefixed(FINGERPRINT_BYTES)),
-        _TAIL,
-    ),
 }
 """How each type's body is written."""
 
@@ -322,6 +298,5 @@ Message: TypeAlias = (
     | FetchCancel
     | Probe
     | ProbeResponse
-    | PlanNotice
 )
 """Any message that this package knows."""

@@ -39,7 +39,6 @@ __all__ = [
     "FetchSaid",
     "NodesAdvertised",
     "NodesWithdrawn",
-    "PlanNoticed",
     "ProbeAnswered",
     "ProbeReceived",
     "Refused",
@@ -281,13 +280,6 @@ class ProbeAnswered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanNoticed:
-    """The peer says which plan it follows."""
-
-    notice: Any
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Draining:
     """The peer is going away: move what goes through it."""
 
@@ -357,7 +349,6 @@ Event: TypeAlias = (
     | FetchSaid
     | ProbeReceived
     | ProbeAnswered
-    | PlanNoticed
     | Draining
     | Staying
     | ControlStreamMoved

@@ -51,7 +51,6 @@ _KINDS: Final[dict[type, Kind]] = {
     laps2.FetchCancel: Kind.FETCH,
     laps2.Probe: Kind.PROBE,
     laps2.ProbeResponse: Kind.PROBE,
-    laps2.PlanNotice: Kind.PLAN,
     laps2.UnknownMessage: Kind.IGNORED,
 }
 
@@ -77,7 +76,6 @@ _EVENTS: Final[dict[type, Callable[[Any], events.Event]]] = {
     laps2.FetchCancel: lambda m: events.FetchSaid(message=m),
     laps2.Probe: lambda m: events.ProbeReceived(probe=m),
     laps2.ProbeResponse: lambda m: events.ProbeAnswered(response=m),
-    laps2.PlanNotice: lambda m: events.PlanNoticed(notice=m),
 }
 
 

@@ -8,7 +8,6 @@
     announce information    control                      yes            no
     subscribe information   control                      yes            yes
     subscribe response      control                      yes            yes
-    plan notices            control                      no             no
     fetch messages          control                      no             no
     subscriber node sets    the sender may send data     no             no
     refusals of sets        the receiver may send data   no             no
@@ -51,7 +50,6 @@ _RULES: Final[dict[Kind, _Rule]] = {
     Kind.ANNOUNCE: _Rule(control=True, to_stub=False),
     Kind.SUBSCRIBE: _Rule(control=True),
     Kind.SUBSCRIBE_RESPONSE: _Rule(control=True),
-    Kind.PLAN: _Rule(control=True, from_stub=False, to_stub=False),
     Kind.FETCH: _Rule(control=True, from_stub=False, to_stub=False),
     Kind.SNS: _Rule(data_from_sender=True, from_stub=False, to_stub=False),
     Kind.SNS_REFUSED: _Rule(data_to_sender=True, from_stub=False, to_stub=False),

@@ -126,7 +126,6 @@ _SENDABLE: Final = frozenset(
         Kind.SYNC,
         Kind.FETCH,
         Kind.PROBE,
-        Kind.PLAN,
         Kind.IGNORED,
     }
 )

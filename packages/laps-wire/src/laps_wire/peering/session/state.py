@@ -158,7 +158,6 @@ class Kind(Enum):
     SNS_REFUSED = "SNS_REFUSED"
     FETCH = "FETCH_REQUEST, FETCH_RESPONSE or FETCH_CANCEL"
     PROBE = "PROBE or PROBE_RESPONSE"
-    PLAN = "PLAN_NOTICE"
     IGNORED = "a message that may be ignored"
     ACCEPTED = "acceptance"
     """No message: the dialler's application has verified the listener."""
@@ -211,7 +210,6 @@ _SESSION_KINDS: Final = (
     Kind.SNS_REFUSED,
     Kind.FETCH,
     Kind.PROBE,
-    Kind.PLAN,
     Kind.IGNORED,
 )
 STEADY: Final = frozenset(_SESSION_KINDS)
