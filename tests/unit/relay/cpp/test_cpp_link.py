@@ -242,10 +242,10 @@ def test_our_words() -> None:
     link, wire = rig.link, rig.wire
     link.announce(1.0, AnnounceKind.TRACK, TRACK)
     link.retract(1.0, AnnounceKind.TRACK, TRACK)
-    link.want(2.0, KEY, TRACK, SubscribeData())
-    link.want(2.0, KEY, TRACK, SubscribeData())
-    link.unwant(2.0, KEY)
-    link.unwant(2.0, KEY)
+    link.subscribe(2.0, KEY, TRACK, SubscribeData())
+    link.subscribe(2.0, KEY, TRACK, SubscribeData())
+    link.unsubscribe(2.0, KEY)
+    link.unsubscribe(2.0, KEY)
     link.alive(3.0, node(OURS))
     mine = announce(TRACK, OURS)
     first, second, end = wire.sent[2:5]
@@ -266,7 +266,7 @@ def test_numbers_go_round() -> None:
     rig = Rig()
     rig.link._sequence = 0xFFFD
     for _ in range(3):
-        rig.link.want(1.0, KEY, TRACK, SubscribeData())
+        rig.link.subscribe(1.0, KEY, TRACK, SubscribeData())
     assert [each.info.sequence for each in rig.wire.sent] == [0xFFFE, 0xFFFF, 1]
 
 

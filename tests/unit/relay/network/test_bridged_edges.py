@@ -135,7 +135,7 @@ class Play:
             assert (port.announced, port.wants, port.targets, port.served) == ({}, {}, {}, {})
             assert port.bridge.poll_timeout() is None
             assert port.bridge.client.idle
-        assert not self.joint.uplink.link.wants
+        assert not self.joint.uplink.link.subscribed_keys
         assert not self.joint.uplink.link.takers
         assert self.joint.parent.client.idle
 

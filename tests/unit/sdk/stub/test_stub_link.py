@@ -156,7 +156,7 @@ def parent() -> End:
 
 
 def test_a_subscribe_and_its_answer(stub: End, parent: End) -> None:
-    stub.link.want(1.0, KEY, TRACK, DATA)
+    stub.link.subscribe(1.0, KEY, TRACK, DATA)
     assert stub.sent[0].subscribes[0].source == STUB
     assert carry(stub, parent) == [("subscribed", TRACK)]
     assert list(parent.link.takers) == [KEY]
@@ -167,29 +167,29 @@ def test_a_subscribe_and_its_answer(stub: End, parent: End) -> None:
     assert len(parent.sent[0].reason) <= 1024
     assert parent.sent[0].data == SubscribeData()
     assert carry(parent, stub) == [("responded", 8)]
-    stub.link.unwant(1.0, KEY)
-    stub.link.unwant(1.0, KEY)
-    assert not stub.link.wants
+    stub.link.unsubscribe(1.0, KEY)
+    stub.link.unsubscribe(1.0, KEY)
+    assert not stub.link.subscribed_keys
     assert carry(stub, parent) == [("unsubscribed", KEY)]
     parent.link.respond(1.0, KEY, SubscribeCode.ENDED, "", SubscribeData())
     assert parent.sent == []
 
 
 def test_a_parent_is_the_source_of_what_it_asks_a_stub_for(stub: End, parent: End) -> None:
-    parent.link.want(1.0, KEY, TRACK, DATA)
+    parent.link.subscribe(1.0, KEY, TRACK, DATA)
     assert parent.sent[0].subscribes[0].source == PARENT
     assert carry(parent, stub) == [("subscribed", TRACK)]
 
 
 def test_an_answer_to_an_older_question_is_dropped(stub: End, parent: End) -> None:
-    stub.link.want(1.0, KEY, TRACK, DATA)
+    stub.link.subscribe(1.0, KEY, TRACK, DATA)
     carry(stub, parent)
     parent.link.respond(1.0, KEY, SubscribeCode.POLICY, "no", SubscribeData())
-    stub.link.want(1.0, KEY, TRACK, DATA)
+    stub.link.subscribe(1.0, KEY, TRACK, DATA)
     assert carry(parent, stub) == []
     # The newer one is asked anew.
     assert carry(stub, parent) == [("subscribed", TRACK)]
-    stub.link.unwant(1.0, KEY)
+    stub.link.unsubscribe(1.0, KEY)
     parent.link.respond(1.0, KEY, SubscribeCode.POLICY, "no", SubscribeData())
     assert carry(parent, stub) == []
 
@@ -202,7 +202,7 @@ def test_the_same_subscribe_twice_is_one(parent: End) -> None:
 
 
 def test_an_answer_about_another_name_ends_the_session(stub: End) -> None:
-    stub.link.want(1.0, KEY, TRACK, DATA)
+    stub.link.subscribe(1.0, KEY, TRACK, DATA)
     stamp = stub.sent[0].subscribes[0].stamp
     response = SubscribeResponse(STUB, KEY, stamp, PARENT, SubscribeCode.ACCEPTED)
     with pytest.raises(ProtocolViolation, match="another name"):
@@ -260,11 +260,11 @@ def test_a_synchronisation_repeats_everything_and_drops_the_rest(stub: End, pare
     names = [track_of(str(number)) for number in range(3)]
     for name in names:
         stub.link.announce(1.0, AnnounceKind.TRACK, name)
-        stub.link.want(1.0, key_of(name), name, subscribe_data(name, NO_PARAMETERS))
+        stub.link.subscribe(1.0, key_of(name), name, subscribe_data(name, NO_PARAMETERS))
     carry(stub, parent)
     # What was under way was lost: the parent does not know that one has gone.
     stub.link.retract(1.0, AnnounceKind.TRACK, names[0])
-    stub.link.unwant(1.0, key_of(names[0]))
+    stub.link.unsubscribe(1.0, key_of(names[0]))
     stub.sent.clear()
     stub.give(SyncRequested(bases=Bases.ANNOUNCES | Bases.SUBSCRIBES))
     assert carry(stub, parent) == [
@@ -277,7 +277,7 @@ def test_a_synchronisation_repeats_everything_and_drops_the_rest(stub: End, pare
     parent.give(SyncBegan(bases=Bases.SUBSCRIBES))
     parent.give(SyncBegan(bases=Bases.ANNOUNCES))
     stub.sent.clear()
-    stub.link.unwant(1.0, key_of(names[1]))
+    stub.link.unsubscribe(1.0, key_of(names[1]))
     stub.link.retract(1.0, AnnounceKind.TRACK, names[1])
     assert len(carry(stub, parent)) == 2
     assert parent.give(SyncEnded(bases=Bases.SUBSCRIBES)) == [("unsubscribed", key_of(names[2]))]
@@ -286,7 +286,7 @@ def test_a_synchronisation_repeats_everything_and_drops_the_rest(stub: End, pare
 
 
 def test_answers_are_sent_again_when_the_control_stream_has_moved(stub: End, parent: End) -> None:
-    stub.link.want(1.0, KEY, TRACK, DATA)
+    stub.link.subscribe(1.0, KEY, TRACK, DATA)
     carry(stub, parent)
     parent.link.respond(1.0, KEY, SubscribeCode.ACCEPTED, "", SubscribeData())
     # It was lost.
@@ -315,7 +315,7 @@ def test_more_than_was_agreed() -> None:
 
 def test_a_session_that_is_over_is_told_nothing(stub: End) -> None:
     stub.over = True
-    stub.link.want(1.0, KEY, TRACK, DATA)
+    stub.link.subscribe(1.0, KEY, TRACK, DATA)
     stub.give(SubscribesAdvertised(subscribes=(info(source=PARENT),)))
     stub.link.respond(1.0, KEY, SubscribeCode.LIMIT, "", SubscribeData())
     stub.give(SyncRequested(bases=Bases.ALL))

@@ -112,12 +112,12 @@ def test_a_parent_that_drains_is_left_without_loss() -> None:
     world.settle()
     assert stub.uplink.active is second.uplink
     world.settle()
-    assert set(second.uplink.link.wants) == {key_of(track_of("down"))}
+    assert set(second.uplink.link.subscribed_keys) == {key_of(track_of("down"))}
     # What was begun before comes through the old parent only, and may take its time.
     world.advance(4)
     source.more(stream, data[-5:], fin=True)
     # Then it is not asked any more.
-    assert not first.uplink.link.wants
+    assert not first.uplink.link.subscribed_keys
     source.send(subgroup(D18, bodies(1), group=1))
     first.close()
     source.send(subgroup(D18, bodies(1), group=2))
@@ -139,9 +139,9 @@ def test_a_parent_that_is_left_is_not_waited_for_without_end() -> None:
     first.pair.listener.drain(world.now, 60.0)
     world.settle()
     world.advance(11)
-    assert first.uplink.link.wants
+    assert first.uplink.link.subscribed_keys
     world.advance(2)
-    assert not first.uplink.link.wants
+    assert not first.uplink.link.subscribed_keys
 
 
 def test_nothing_is_kept_of_a_parent_that_had_nothing_under_way() -> None:
@@ -157,7 +157,7 @@ def test_nothing_is_kept_of_a_parent_that_had_nothing_under_way() -> None:
     late = source.send(subgroup(D18, bodies(2), group=0)[:-5], fin=False)
     source.reset(late, 0)
     world.advance(3)
-    assert not first.uplink.link.wants
+    assert not first.uplink.link.subscribed_keys
     source.send(subgroup(D18, bodies(1), group=1))
     assert list(below.objects()) == [(0, 0), (1, 0)]
 
@@ -179,7 +179,7 @@ def test_a_refusal_of_the_new_parent_does_not_count_while_the_old_one_serves() -
     world.denied.clear()
     world.advance(8)
     assert not below.take(PublishEnded)
-    assert not first.uplink.link.wants
+    assert not first.uplink.link.subscribed_keys
     source.send(subgroup(D18, bodies(1), group=1))
     assert list(below.objects()) == [(0, 0), (1, 0)]
 
@@ -229,7 +229,7 @@ def test_clients_may_leave_while_a_stub_moves() -> None:
     world.settle()
     below.leave()
     world.advance(10)
-    assert not first.uplink.link.wants
+    assert not first.uplink.link.subscribed_keys
     assert stub.uplink.poll_timeout() is None
 
 

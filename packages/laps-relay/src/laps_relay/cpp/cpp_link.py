@@ -152,7 +152,7 @@ class CppLink:
         """Tell that it cannot any more."""
         self._send(now, cpp.AnnounceInfoWithdrawn(announce_info(self._source, kind, name)))
 
-    def want(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
+    def subscribe(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
         """Subscribe to a track, or ask for something else of it.
 
         A number that was there before counts as the same subscribe, and is not looked at.
@@ -161,7 +161,7 @@ class CppLink:
         info = self._wants[key] = subscribe_info(self._sequence, self._source, name, data)
         self._send(now, cpp.SubscribeInfoAdvertised(info))
 
-    def unwant(self, now: float, key: int) -> None:
+    def unsubscribe(self, now: float, key: int) -> None:
         """Do not any more; it is said with all that was said before."""
         info = self._wants.pop(key, None)
         if info is not None:

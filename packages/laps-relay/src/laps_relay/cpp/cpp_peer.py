@@ -265,10 +265,10 @@ class CppPeer(EdgePeer):
             wanted = self._subscribed.get(key)
             if wanted is None:
                 self._sent.pop(key, None)
-                self._link.unwant(now, key)
+                self._link.unsubscribe(now, key)
             elif self._sent.get(key) != wanted[1]:
                 self._sent[key] = wanted[1]
-                self._link.want(now, key, *wanted)
+                self._link.subscribe(now, key, *wanted)
         return bool(dirty)
 
     def edge_accepted(self, now: float, key: int, data: SubscribeData) -> None:  # noqa: ARG002

@@ -6,7 +6,7 @@
       |        events -------------- observe --> announcements --- announce, withdraw -->
       |        SUBSCRIBE ----------- pump -----> Upstream -- subscribe, unsubscribe -->
       |                                                   <------- answered --------------
-      |        <-- SUBSCRIBE -------------------          <------- pull, release ---------
+      |        <-- SUBSCRIBE -------------------          <------- serve_track, release --
       |        SUBSCRIBE_OK ... ---- pump ----->          -- publisher_accepted, ... -->
       |        Plane <-- objects --------------- PlaneSink  <----- DataSink -- PeerPlane
       |        Plane --- objects --> FeedEgress ------------------ Feed -----> PeerPlane

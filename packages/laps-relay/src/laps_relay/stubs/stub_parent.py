@@ -150,12 +150,12 @@ class StubParent(EdgePeer):
         self, now: float, key: int, name: FullTrackName, data: SubscribeData
     ) -> None:
         """Subscribe to a track at the Stub, which announced it."""
-        self._link.want(now, key, name, data)
+        self._link.subscribe(now, key, name, data)
 
     def edge_unsubscribed(self, now: float, key: int, name: FullTrackName) -> None:
         """Unsubscribe from a track at the Stub."""
         del name
-        self._link.unwant(now, key)
+        self._link.unsubscribe(now, key)
 
     def edge_accepted(self, now: float, key: int, data: SubscribeData) -> None:
         """Tell the Stub that the Edge serves a track."""

@@ -83,30 +83,30 @@ class UplinkParent:
     @property
     def idle(self) -> bool:
         """Whether nothing is under way."""
-        return not self.link.wants and not self.link.takers
+        return not self.link.subscribed_keys and not self.link.takers
 
     def measured(self, now: float, srtt_us: int) -> None:
-        """How far it is."""
+        """Note the round trip to the parent; the Stub may move to a nearer one."""
         self.srtt_us = srtt_us
         self._uplink.choose(now)
 
     def stop(self, number: int, code: int) -> None:
-        """The plane takes nothing more of a stream, if it is one of this parent."""
+        """Stop a stream that the plane no longer takes, if it is one of this parent."""
         self._streams.stop(number, code)
 
     def under_way(self, key: int) -> set[int]:
-        """The streams of a track that have not ended."""
+        """Return the streams of a track that have not ended."""
         return self._streams.under_way(key)
 
-    def unwant(self, now: float, key: int) -> None:
-        """Ask no more for a track."""
+    def unsubscribe(self, now: float, key: int) -> None:
+        """Unsubscribe from a track at this parent."""
         self.serves.discard(key)
-        self.link.unwant(now, key)
+        self.link.unsubscribe(now, key)
 
     # ForeignPeer
 
     def event(self, now: float, event: Event) -> None:
-        """Something of the peering session."""
+        """Handle an event of the peering session."""
         if isinstance(event, Draining):
             self.draining = True
             self._uplink.choose(now)
@@ -117,18 +117,18 @@ class UplinkParent:
             self.link.event(now, event)
 
     def stream_data(self, now: float, stream_id: int, data: bytes, fin: bool) -> None:
-        """A chunk of a unidirectional stream; raises ``RemoteError`` for the parent's fault."""
+        """Take a chunk of a unidirectional stream; raise ``RemoteError`` for the parent's fault."""
         self._streams.data(now, stream_id, data, fin)
         if fin:
             self._uplink.stream_ended(now, self)
 
     def stream_reset(self, now: float, stream_id: int, code: int) -> None:
-        """The parent abandoned it."""
+        """End a stream that the parent reset."""
         self._streams.reset(now, stream_id, code)
         self._uplink.stream_ended(now, self)
 
     def datagram(self, now: float, data: bytes) -> None:
-        """A datagram; raises like :meth:`stream_data`."""
+        """Take a datagram; raise like :meth:`stream_data`."""
         self._streams.datagram(now, data)
 
     def out_stream_gone(self, now: float, stream: OutStream, lost: int, *, stopped: bool) -> None:
@@ -136,7 +136,7 @@ class UplinkParent:
         self._uplink.out_stream_gone(now, stream, lost, stopped=stopped)
 
     def closed(self, now: float) -> None:
-        """The session is over."""
+        """Leave the uplink: the session is over."""
         self._streams.close(now)
         self._uplink.lost(now, self)
 
@@ -145,25 +145,25 @@ class UplinkParent:
     def subscribed(
         self, now: float, link: StubLink, key: int, name: FullTrackName, data: SubscribeData
     ) -> None:
-        """The parent wants a track that we announced."""
+        """Subscribe to a track that we announced, for the parent."""
         del link
-        self._uplink.pull(now, self, key, name, data)
+        self._uplink.subscribed(now, self, key, name, data)
 
     def unsubscribed(self, now: float, link: StubLink, key: int) -> None:
-        """It does not any more."""
+        """Unsubscribe from a track, for the parent."""
         del link
-        self._uplink.release(now, self, key)
+        self._uplink.unsubscribed(now, self, key)
 
     def responded(self, now: float, link: StubLink, response: SubscribeResponse) -> None:
-        """It answered what our clients want."""
+        """Handle the parent's answer to a subscribe of ours."""
         del link
         self._uplink.responded(now, self, response)
 
     def announced(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
-        """Parents announce nothing to a Stub: the session lets none pass."""
+        """Do nothing: parents announce nothing to a Stub, and the session lets no announce pass."""
 
     def retracted(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
-        """Nor do they retract."""
+        """Do nothing: there is no announce to withdraw."""
 
 
 class StubUplink:
@@ -178,8 +178,8 @@ class StubUplink:
         "_parents",
         "_plane",
         "_refusals",
+        "_subscriptions",
         "_until",
-        "_wants",
         "client",
         "epoch",
         "hasher",
@@ -214,7 +214,7 @@ class StubUplink:
         self._announcements = Announcements(lambda number: number == session)
         self._parents: dict[UplinkParent, None] = {}
         self._active: UplinkParent | None = None
-        self._wants: dict[int, tuple[FullTrackName, SubscribeData]] = {}
+        self._subscriptions: dict[int, tuple[FullTrackName, SubscribeData]] = {}
         self._feeds: StubFeeds[UplinkParent] = StubFeeds()
         """Who gets a track of ours."""
         self._leaving: Leaving[UplinkParent] = Leaving(UplinkParent.under_way, self._left)
@@ -231,24 +231,24 @@ class StubUplink:
     # For the shell
 
     def open(self, now: float) -> None:
-        """Join the Edge relay; once, before anything else."""
+        """Join the Edge relay; call it once, before anything else."""
         self.client.open(now, "parents", upstream=True)
 
     def parent(
         self, now: float, wire: ForeignPeerWire, egress: Egress, *, node: NodeId, srtt_us: int
     ) -> UplinkParent:
-        """A session with a parent is established."""
+        """Add a parent whose session is established; return its side of the uplink."""
         parent = UplinkParent(self, wire, egress, node, srtt_us)
         self._parents[parent] = None
         self.choose(now)
         return parent
 
     def pump(self, now: float) -> bool:
-        """Carry control messages until all is quiet; whether there were any."""
+        """Carry messages until both ends are quiet; return whether there were any."""
         return self.client.pump(now)
 
     def observe(self, now: float, events: Iterable[RelayEvent]) -> None:
-        """Tell the parent what our clients publish."""
+        """Announce to the active parent what clients publish."""
         for added, (kind, name) in self._announcements.observe(events):
             for parent in self._parents:
                 if not added:
@@ -257,15 +257,15 @@ class StubUplink:
                     parent.link.announce(now, kind, name)
 
     def poll_timeout(self) -> float | None:
-        """When :meth:`handle_timeout` wants to be called."""
+        """Return when :meth:`handle_timeout` wants to be called."""
         return earliest(self.client.poll_timeout(), self._until, self._leaving.poll_timeout())
 
     def handle_timeout(self, now: float) -> None:
-        """Give up what no parent gives, and leave those that are not asked any more."""
+        """Refuse what no parent serves in time; leave former parents whose streams have ended."""
         self._leaving.handle_timeout(now)
         if self._until is not None and self._until <= now:
             self._until = None
-            for key in list(self._wants):
+            for key in list(self._subscriptions):
                 self._answer(now, key, SubscribeCode.UNREACHABLE, "there is no parent")
         self.client.handle_timeout(now)
 
@@ -277,50 +277,50 @@ class StubUplink:
     # Choosing
 
     def choose(self, now: float) -> None:
-        """Go to the best parent, if there is a reason to move."""
+        """Move to the best parent, if there is a reason."""
         best = min(self._parents, key=lambda parent: parent.rank, default=None)
         former = self._active
         if best is former or best is None:
             return
         if former is not None and not former.draining and not former.idle:
-            return  # a move costs more than a longer way
+            return  # a move costs more than a longer path
         self._active = best
         self._until = None
         self._refusals.clear()
         self._leaving.forget_parent(best)
         for kind, name in self._announcements.current():
             best.link.announce(now, kind, name)
-        for key, (name, data) in list(self._wants.items()):
-            best.link.want(now, key, name, data)
+        for key, (name, data) in list(self._subscriptions.items()):
+            best.link.subscribe(now, key, name, data)
         if former is not None and not former.draining:
             for kind, name in self._announcements.current():
                 former.link.retract(now, kind, name)
 
     def lost(self, now: float, parent: UplinkParent) -> None:
-        """The session with a parent is over."""
+        """Remove a parent whose session is over."""
         self._parents.pop(parent, None)
         self._leaving.forget_parent(parent)
         for key in self._feeds.of(parent):
-            self.release(now, parent, key)
+            self.unsubscribed(now, parent, key)
         if parent is self._active:
             self._active = None
             self.choose(now)
-            if not self._parents and self._wants:
+            if not self._parents and self._subscriptions:
                 self._until = now + _GRACE
         for key in list(self._refusals):
             self._refuse(now, key)
 
     def stream_ended(self, now: float, parent: UplinkParent) -> None:
-        """A stream of a parent has ended: perhaps one that it was kept for."""
+        """Note that a stream of a parent ended; a former parent may be left then."""
         self._leaving.stream_ended(now, parent)
 
     def _left(self, now: float, parent: UplinkParent, key: int) -> None:
-        parent.unwant(now, key)
+        parent.unsubscribe(now, key)
         self._refuse(now, key)
 
     # From parents
 
-    def pull(
+    def subscribed(
         self,
         now: float,
         parent: UplinkParent,
@@ -328,7 +328,7 @@ class StubUplink:
         name: FullTrackName,
         data: SubscribeData,
     ) -> None:
-        """A parent wants a track."""
+        """Subscribe to a track at the Edge for a parent."""
         feed = TrackFeed(parent.egress, key, self._contexts())
         others = self._feeds.owners(key)
         self.client.subscribe_at_edge(now, key, name, data, self._feeds.add(key, parent, feed))
@@ -336,20 +336,20 @@ class StubUplink:
             # Streams that are open go to those; they may never end, and this one is to stay.
             self.client.renew(key)
 
-    def release(self, now: float, parent: UplinkParent, key: int) -> None:
-        """It does not any more."""
+    def unsubscribed(self, now: float, parent: UplinkParent, key: int) -> None:
+        """Unsubscribe a parent; the Edge hears of it when no other parent is left."""
         if self._feeds.remove(key, parent):
             self.client.unsubscribe_at_edge(now, key)
 
     def responded(self, now: float, parent: UplinkParent, response: SubscribeResponse) -> None:
-        """A parent answered a subscribe."""
+        """Handle a parent's answer to a subscribe."""
         key = response.full_name_hash
         if response.code == SubscribeCode.ACCEPTED:
             parent.serves.add(key)
             if parent is self._active:
                 self._refusals.pop(key, None)
                 for other in self._parents:
-                    if other is not parent and key in other.link.wants:
+                    if other is not parent and key in other.link.subscribed_keys:
                         self._leaving.begin(now, other, key)
                 self._answer(now, key, response.code, response.reason, response.data)
             return
@@ -388,34 +388,34 @@ class StubUplink:
     def edge_subscribed(
         self, now: float, key: int, name: FullTrackName, data: SubscribeData
     ) -> None:
-        """Our clients want a track."""
-        self._wants[key] = (name, data)
+        """Subscribe to a track at the active parent."""
+        self._subscriptions[key] = (name, data)
         if self._active is not None:
-            self._active.link.want(now, key, name, data)
+            self._active.link.subscribe(now, key, name, data)
         elif self._until is None:
             self._until = now + _GRACE
 
     def edge_unsubscribed(self, now: float, key: int, name: FullTrackName) -> None:
-        """They do not any more."""
+        """Unsubscribe from a track at all parents."""
         del name
-        self._wants.pop(key, None)
+        self._subscriptions.pop(key, None)
         self._refusals.pop(key, None)
         self._leaving.forget_key(key)
         for parent in self._parents:
-            parent.unwant(now, key)
+            parent.unsubscribe(now, key)
 
     def edge_accepted(self, now: float, key: int, data: SubscribeData) -> None:
-        """Our clients serve what a parent wants."""
+        """Tell the parents that the Edge serves a track."""
         self._respond(now, key, SubscribeCode.ACCEPTED, "", data)
 
     def edge_refused(
         self, now: float, key: int, code: SubscribeCode, reason: str, data: SubscribeData
     ) -> None:
-        """They do not."""
+        """Tell the parents that the Edge does not serve a track."""
         self._respond(now, key, code, reason, data)
 
     def edge_ended(self, now: float, key: int, reason: str) -> None:
-        """They do not any more."""
+        """Tell the parents that a track has ended."""
         self._respond(now, key, SubscribeCode.ENDED, reason, SubscribeData())
 
     def _respond(
@@ -428,4 +428,4 @@ class StubUplink:
             owner.link.respond(now, key, code, reason, data)
 
     def edge_closed(self, now: float, code: int, reason: str) -> None:
-        """A Stub never closes the session with its own uplink."""
+        """Do nothing: a Stub never closes the session with its own uplink."""

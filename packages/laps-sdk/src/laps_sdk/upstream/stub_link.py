@@ -1,4 +1,4 @@
-"""One end of a session between a Stub and its parent: what each told the other.
+"""One end of a session between a Stub and its parent: what each has sent the other.
 
 ::
 
@@ -7,7 +7,7 @@
           <- subscribes that match its announces -----             source: the parent
           <- responses -------------------------------
 
-What the two tell each other holds until it is withdrawn or the session ends (laps-2, 4.5).
+An announce or a subscribe holds until it is withdrawn or the session ends (laps-2, 4.5).
 """
 
 from __future__ import annotations
@@ -69,35 +69,35 @@ K = TypeVar("K")
 
 
 class StubLimits(NamedTuple):
-    """What the peer may fill; it was told so when it connected."""
+    """How much the peer may advertise; it got these limits when it connected."""
 
     max_announces: int = 1_048_576
     max_subscribes: int = 16_777_216
 
 
 class LinkOwner(Protocol):
-    """What is done about what the peer says."""
+    """Who handles what the peer sends: ``StubParent`` or ``UplinkParent``."""
 
     def subscribed(
         self, now: float, link: StubLink, key: int, name: FullTrackName, data: SubscribeData
     ) -> None:
-        """The peer wants a track, or something else of it. Answer with :meth:`StubLink.respond`."""
+        """Handle a subscribe of the peer or a change of it; :meth:`StubLink.respond` answers."""
 
     def unsubscribed(self, now: float, link: StubLink, key: int) -> None:
-        """It does not any more."""
+        """Handle the end of a subscribe of the peer."""
 
     def responded(self, now: float, link: StubLink, response: SubscribeResponse) -> None:
-        """It answered a subscribe of ours, and the name is the same."""
+        """Handle the answer to a subscribe of ours, for the same name."""
 
     def announced(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
-        """It publishes this."""
+        """Handle an announce of the peer."""
 
     def retracted(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
-        """It does not any more."""
+        """Handle the end of an announce of the peer."""
 
 
 class StubLink:
-    """What was said over one session."""
+    """What the two ends of one session have sent each other."""
 
     __slots__ = (
         "_announces",
@@ -145,7 +145,7 @@ class StubLink:
         self.takers: dict[int, SubscribeInfo] = {}
         """The peer's subscribes."""
         self._stale: dict[Bases, dict[Any, None]] = {}
-        """What the peer has not said again, in a synchronisation."""
+        """What the peer has not sent again, in a synchronisation."""
         self._recent = ResponseReplay(RECENT)
 
     def _stamp(self) -> Stamp:
@@ -159,9 +159,9 @@ class StubLink:
         with suppress(StateError):
             send_split(lambda message: self._wire.send(now, message), make, [*entries], MAX_BATCH)
 
-    # What we say
+    # Sending
 
-    def want(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
+    def subscribe(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
         """Subscribe to a track."""
         fields = name.namespace.fields
         info = SubscribeInfo(
@@ -177,20 +177,20 @@ class StubLink:
         self._names[key] = name
         self._send(now, SubscribeAdvertise, [info])
 
-    def unwant(self, now: float, key: int) -> None:
-        """Do not any more."""
+    def unsubscribe(self, now: float, key: int) -> None:
+        """Withdraw the subscription to a track."""
         if self._subscribes.pop(key, None) is not None:
             del self._names[key]
             withdrawal = SubscribeWithdrawal(self._source, self._stamp(), key)
             self._send(now, SubscribeWithdraw, [withdrawal])
 
     @property
-    def wants(self) -> KeysView[int]:
-        """The keys that we subscribed to."""
+    def subscribed_keys(self) -> KeysView[int]:
+        """The keys of the tracks that we subscribed to."""
         return self._subscribes.keys()
 
     def announce(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
-        """Tell what we publish."""
+        """Announce a name that we publish."""
         fields = name.namespace.fields
         key = self._hasher.full_name(fields, name.name)
         info = AnnounceInfo(
@@ -206,7 +206,7 @@ class StubLink:
         self._send(now, AnnounceAdvertise, [info])
 
     def retract(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
-        """Tell that we do not any more."""
+        """Withdraw the announce of a name."""
         key = self._hasher.full_name(name.namespace.fields, name.name)
         if self._announces.pop((kind, key), None) is not None:
             withdrawal = AnnounceWithdrawal(self._source, self._stamp(), kind, key)
@@ -220,7 +220,7 @@ class StubLink:
         reason: str,
         data: SubscribeData,
     ) -> None:
-        """Answer a subscribe of the peer; nothing if it has withdrawn it."""
+        """Answer a subscribe of the peer; do nothing if the peer has withdrawn it."""
         info = self.takers.get(key)
         if info is None:
             return
@@ -245,10 +245,10 @@ class StubLink:
             self._wire.send(now, response)
             self._recent.sent(now, 0, response)
 
-    # What the peer says
+    # Receiving
 
     def event(self, now: float, event: Event) -> None:
-        """Take what the session tells. Raises ``RemoteError`` if the peer broke a rule."""
+        """Handle an event of the session; raise ``RemoteError`` if the peer broke a rule."""
         match event:
             case SubscribesAdvertised():
                 for info in event.subscribes:
@@ -338,7 +338,7 @@ class StubLink:
     # Synchronisation
 
     def _synchronise(self, now: float, bases: Bases) -> None:
-        """Say everything again (laps-2, 5.4)."""
+        """Send everything again (laps-2, 5.4)."""
         with suppress(StateError):
             self._wire.send(now, SyncBegin(bases))
             if bases & Bases.ANNOUNCES:

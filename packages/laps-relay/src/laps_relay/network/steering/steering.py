@@ -418,9 +418,9 @@ class Steering:
     def _max_copies(self, limits: ClassLimits, region: str) -> int | None:
         """Return how many copies may leave this region towards that one; None: any number.
 
-        The rule is in network.md, Choosing a Via. Within our own region, and to nodes without a
-        region, there is nothing to save, unless this relay is overloaded. A relay that drains saves
-        nothing either: what it sends ends soon, and should not move before that.
+        The rule is in docs/explanation/policy-and-steering.md. Within our own region, and to nodes
+        without a region, there is nothing to save, unless this relay is overloaded. A relay that
+        drains saves nothing either: what it sends ends soon, and should not move before that.
         """
         own = self._nodes.info(self._local)
         if own is not None and own.node.load.load_class is LoadClass.OVERLOADED:

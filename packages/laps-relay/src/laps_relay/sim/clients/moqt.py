@@ -500,7 +500,7 @@ class _WatchedUplink(StubUplink):
 
     host: EdgeHost
 
-    def pull(
+    def subscribed(
         self,
         now: float,
         parent: UplinkParent,
@@ -508,9 +508,9 @@ class _WatchedUplink(StubUplink):
         name: FullTrackName,
         data: SubscribeData,
     ) -> None:
-        """A parent wants a track."""
+        """Check the name, then subscribe at the Edge for a parent."""
         self.host.check_pull(now, name)
-        super().pull(now, parent, key, name, data)
+        super().subscribed(now, parent, key, name, data)
 
 
 class EdgeHost:
