@@ -1,7 +1,11 @@
-"""CPU time of a command and of all that it started, also of what outlived its parent.
+"""Measure the CPU time of a command and of all its descendants; Linux only.
 
-``time`` does not see the JVM of a Spark session, which ends after the Python that started it and is
-waited for by nobody. Here orphans come to this process, which waits for them: Linux.
+::
+
+    python scripts/core_seconds.py make test
+
+``time`` does not count the JVM of a Spark session: it ends after the Python that started it, and no
+process waits for it. This script adopts such orphans and waits for them.
 """
 
 from __future__ import annotations
@@ -18,7 +22,10 @@ SUBREAPER = 36
 
 
 def main(words: list[str]) -> int:
-    """Run it, and say what it took; its exit code."""
+    """Run a command and print its CPU time; return its exit code."""
+    if not words or words[0] in ("-h", "--help"):
+        print(__doc__)
+        return 0 if words else 2
     if ctypes.CDLL(None, use_errno=True).prctl(SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl")
     began = time.monotonic()
