@@ -78,7 +78,7 @@ class Adjacency:
         else:
             self._nib.remove_neighbour(now, node)
         state = None
-        # A session for control alone says nothing about those that carry data.
+        # The measurements of a control session do not apply to sessions that carry data.
         carriers = [link for link in links if link.sends] or links
         if carriers:
             state = LinkState(

@@ -29,7 +29,7 @@ __all__ = ["ConnectionDemand"]
 
 
 class ConnectionDemand:
-    """Which relays are dialled on demand, and which connections are not needed any more."""
+    """Decides which relays are dialled on demand, and closes connections without use."""
 
     __slots__ = (
         "_dialled_servers",
@@ -62,7 +62,7 @@ class ConnectionDemand:
         node: Callable[[NodeId], NodeSelf | None],
         emit: Callable[[NetworkEvent], object],
     ) -> None:
-        """``node`` returns what a node says of itself."""
+        """Store the collaborators; ``node`` returns a node's own description."""
         self._settings = settings
         self._dialler = dialler
         self._peers = peers
@@ -75,7 +75,7 @@ class ConnectionDemand:
         self._node = node
         self._emit = emit
         self._wanted: dict[NodeId, tuple[str, ...]] = {}
-        """Who is dialled on demand, and where."""
+        """The nodes that are dialled on demand, with their contacts."""
         self._dialled_servers: dict[NodeId, tuple[str, ...]] = {}
 
     @property
@@ -121,7 +121,7 @@ class ConnectionDemand:
             self._close(now, session)
 
     def part(self, now: float, session: int, seconds: float) -> None:
-        """End a connection that is not configured any more, after both ends moved its data."""
+        """End a connection that left the configuration, after both ends have moved its data."""
         link = self._links.get(session)
         if link is None or link.node is None or link.foreign_peer is not None or link.leaving:
             return

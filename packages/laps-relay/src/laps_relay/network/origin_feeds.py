@@ -118,7 +118,7 @@ class OriginFeeds:
             self._local.serve_track(now, key, name, data, feed)
 
     def release(self, now: float, key: int) -> None:
-        """Close the feed of a track that nobody subscribes to any more."""
+        """Close the feed of a track after the last subscriber has left."""
         self._changed.pop(key, None)
         if self._local is not None:
             self._local.release(now, key)
@@ -157,7 +157,7 @@ class OriginFeeds:
     def catch_up(self, now: float, key: int) -> None:
         """Continue streams of a track that our clients subscribe to again in time.
 
-        Nobody took its objects meanwhile, and what an Edge does not take it gives up for good.
+        An Edge without subscribers dropped the objects in between, and cannot get them back.
         """
         for ingress in self._plane.bringing(key):
             self._sets.renew(now, ingress)

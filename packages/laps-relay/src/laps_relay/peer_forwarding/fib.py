@@ -75,7 +75,7 @@ class Fib:
         return None if session is None else session.entries
 
     def _leave(self, now: float, entry: Entry, before: tuple[Target, ...]) -> None:
-        """Release the sets that an entry does not send to any more."""
+        """Release the sets that an entry no longer sends to."""
         for target in before:
             if target not in entry.targets:
                 del target.entries[entry]

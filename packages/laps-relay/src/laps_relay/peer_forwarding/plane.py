@@ -105,7 +105,9 @@ class PeerPlane:
         for branch in tuple(gone.branches.values()):
             branch.fanout.leave(now, branch)
             if isinstance(branch.fanout, FeedStream):
-                branch.fanout.missed(now)  # of others it is told which targets lose their way
+                branch.fanout.missed(
+                    now
+                )  # other streams get a call for targets that lose their path
         self._fib.forget(now, gone)
 
     # FIB
@@ -248,7 +250,7 @@ class PeerPlane:
             or data[1] >> 4 != _DATAGRAM
         ):
             try:
-                split(data)  # says what is wrong with it
+                split(data)  # raises the error of the header
             except UnknownKindError:
                 self._state.unknown_kinds += 1
             return

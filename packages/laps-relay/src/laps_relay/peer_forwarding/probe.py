@@ -76,7 +76,7 @@ class Probe:
         try:
             self.first = self._found(held, draft)
         except LapsError:
-            return True  # somebody far away wrote it; whose turn it is will say so
+            return True  # malformed; the relay that parses the whole stream reports it
         return self._over or self.first is not None or len(held) >= _MOST
 
     def _found(self, held: bytes, draft: Draft) -> FirstObject | None:

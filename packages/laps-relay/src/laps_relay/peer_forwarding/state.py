@@ -7,7 +7,7 @@
       streams  {stream id: Incoming}   sink, if our own clients       branches {OutStream: Branch}
       held     waits for its set       receive it                     finished {OutStream: ...}
 
-An entry is what a stream copies when it begins; a change of the entry does not touch it any more.
+A stream copies its entry when it begins; later changes of the entry do not affect the stream.
 """
 
 from __future__ import annotations
@@ -270,9 +270,9 @@ class State:
         """By feed number: when its streams that go to the wrong sets are reported."""
         self.notices: list[SetIdle | Outdated] = []
         self.traffic: Traffic | None = None
-        """Counts by track and session; None: nobody asked for it."""
+        """Counts by track and session; None if counting is off."""
         self.samples: Samples | None = None
-        """Times objects; None: nobody asked for it."""
+        """Times objects; None if sampling is off."""
         self._numbers = 0
         self.streams_in = 0
         self.streams_out = 0
@@ -519,7 +519,7 @@ class Fanout:
         self.overloaded = True
         self.leave(now, branch)
 
-    def missed(self, now: float) -> None:  # noqa: ARG002 - of a stream of our own it is looked at
+    def missed(self, now: float) -> None:  # noqa: ARG002 - FeedStream uses it
         """Report that a receiver lost its branch: the sender can continue in a new stream."""
         if self.branches:
             self.state.notices.append(Outdated(self.entry.ingress))

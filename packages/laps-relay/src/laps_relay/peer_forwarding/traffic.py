@@ -73,10 +73,10 @@ class Traffic:
             sums[2] += dropped
 
     def take(self) -> tuple[list[Arrival], list[Departure]]:
-        """The sums, once: they begin anew.
+        """Return the sums since the last call, and reset them.
 
-        More may be given up of a stream than was written since the last time. Nobody can send less
-        than nothing, so that the rest is taken off what follows.
+        A stream may give up more bytes than were written since the last call. A sum is never
+        negative: the rest is subtracted from the next sum.
         """
         came, self._came = self._came, {}
         sent, self._sent = self._sent, {}

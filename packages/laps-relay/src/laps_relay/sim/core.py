@@ -55,7 +55,7 @@ class FibRow(NamedTuple):
     """One FIB entry, with the sets behind it."""
 
     peer: NodeId | None
-    """Who sends; None: a feed of the relay's own clients."""
+    """The peer that sends; None for a feed of the relay's own clients."""
     connection: int
     """Of the sender; 0 for a feed."""
     set_id: int
@@ -104,7 +104,7 @@ class Tables(Protocol):
         """The FIB."""
 
     def targets(self, connection: int, sns_id: int) -> frozenset[NodeId] | None:
-        """Whom a set on a connection is for; None if it is not known any more."""
+        """Return the targets of a set on a connection; None if the set is no longer known."""
 
     def sizes(self) -> Mapping[str, int]:
         """Entries of all tables that must be empty without publishers and subscribers."""

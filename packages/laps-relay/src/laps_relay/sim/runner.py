@@ -133,7 +133,7 @@ class Run:
         self._come_to_rest()
         self.checks.at_rest()
         self.actions.bar()
-        # Proof: what is published now must reach everybody, and nothing excuses a gap any more.
+        # Proof: all objects published from now on must reach all subscribers; no gap is excused.
         self._run_to(max(world.clock.now, world.ledger.mended + 0.01))
         proof, said = world.clock.now, world.control_messages
         self._run_to(proof + 2.5 * made.style.period + made.flight + 0.5)
@@ -147,10 +147,10 @@ class Run:
         waits = settings.unsubscribe_delay + settings.want_linger
         self.actions.unsubscribe_all()
         if made.seed % 2:
-            # Publishers stay a little, and find that nobody listens.
+            # Publishers stay for a while after the last subscriber has left.
             stays = settings.unsubscribe_delay + settings.set_linger + made.flight
             if world.moqt:
-                # Who was refused has no subscription to end: its relay asks until it has lingered.
+                # A refused client has no subscription to end: its relay retries that long.
                 stays += settings.want_linger
             self._run_to(world.clock.now + stays + made.style.period)
             asked = self.checks.stubs.asked()

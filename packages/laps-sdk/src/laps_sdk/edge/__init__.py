@@ -15,7 +15,7 @@ Layers, from top to bottom; a module imports only from below::
     admission        rates, caps, and what the authorizer grants
     state            tables, timers, events, and commands to sessions
     records          the rows of the tables: Client, Track, Source, Receiver, ...
-    authorization    Action, Decision, Authorizer: the border to whoever checks tokens
+    authorization    Action, Decision, Authorizer: the interface to a checker of tokens
     codes, ranges    error codes and properties between drafts; filters and ranges as locations
     tree             values by namespace
     events, settings what EdgeRelay reports, and what an operator can set

@@ -5,8 +5,8 @@ a :class:`Grant` beside its request. When a grant ends, or the keys change, Edge
 with the same tokens. Tokens stay here: nothing that the relay sends upstream carries one
 (moq-transport-18, 10.2.2).
 
-The network's policy may keep tracks from everybody at this relay, whatever their tokens say. It is
-asked before the authorizer.
+The network's policy may deny tracks to all clients of this relay, whatever their tokens grant. It
+is asked before the authorizer.
 """
 
 from __future__ import annotations
@@ -215,5 +215,5 @@ def denial_code(decision: Decision) -> RequestErrorCode:
         code = RequestErrorCode(decision.code)
     except ValueError:
         return RequestErrorCode.UNAUTHORIZED
-    # 0 is what a decision says that names no code.
+    # A decision without a code has 0.
     return code or RequestErrorCode.UNAUTHORIZED

@@ -1,7 +1,7 @@
-"""Who may do what: what the control plane asks before it does anything for a session.
+"""Authorization: the question that the control plane asks before it acts for a session.
 
-The control plane knows requests and names, and no keys; whoever answers knows tokens and keys, and
-no tables. The forwarding plane does as it is programmed, and asks nobody.
+The control plane knows requests and names, and no keys. An authorizer knows tokens and keys, and no
+tables. The forwarding plane does not ask the authorizer; the control plane programs it.
 """
 
 from __future__ import annotations

@@ -189,7 +189,7 @@ class FetchServed:
     session: int
     track: FullTrackName
     complete: bool
-    """False if parts of the range are not known; the answer says so."""
+    """False if parts of the range are not known; the answer marks those."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@
     Track  --sources---> Source, one for each client that publishes or may publish it
            --receivers-> Receiver
 
-Records are compared by identity. Request ids are unique in a session, whoever made the request.
+Records are compared by identity. Request ids are unique in a session, for requests of both sides.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ class Track:
     refused: set[int] = field(default_factory=set)
     """Sessions that rejected our SUBSCRIBE; not asked again while another one publishes."""
     refusal: tuple[RequestErrorCode, str] | None = None
-    """What the last of them said why."""
+    """The error code and reason of the last rejection."""
     receivers: dict[int, Receiver] = field(default_factory=dict)
     """By session: each has one at most (moq-transport-16, 5.1)."""
     fetches: dict[FetchJob, None] = field(default_factory=dict)
@@ -305,12 +305,12 @@ class Source:
     filter: SubscriptionFilter | None = None
     """The filter of our SUBSCRIBE."""
     status: str = ""
-    """What its PUBLISH_DONE said."""
+    """The status of the PUBLISH_DONE."""
     reason: str = ""
     promised: int = 0
-    """How many streams it said to have opened."""
+    """The stream count of the PUBLISH_DONE."""
     done_by: float = 0.0
-    """How long the last of them are waited for."""
+    """Until when the relay waits for the last of those streams."""
     grant: Grant | None = None
 
     @property
@@ -352,7 +352,7 @@ class Receiver:
     patience: float = 0.0
     """Until when it waits for a publisher."""
     rendezvous: bool = False
-    """Whether it said how long to wait (draft 18)."""
+    """Whether the SUBSCRIBE has a rendezvous timeout (draft 18)."""
     new_group: int | None = None
     updates: list[int] = field(default_factory=list)
     """Updates that came before the answer."""
@@ -439,9 +439,9 @@ class FetchJob:
     answered: bool = False
     leg: FetchLeg | None = None
     asked: list[Client] = field(default_factory=list)
-    """Who was asked already."""
+    """The publishers that were asked already."""
     error: tuple[RequestErrorCode, str] | None = None
-    """What the first of them said."""
+    """The first error of those publishers."""
     joined: bool = False
     """Whether it has waited for another one."""
     grant: Grant | None = None
@@ -459,7 +459,7 @@ class FetchLeg:
     client: Client
     request_id: int
     job: FetchJob | None
-    """None when whoever asked is gone."""
+    """None after the client of the FETCH has left."""
     grant: Grant | None = None
 
 

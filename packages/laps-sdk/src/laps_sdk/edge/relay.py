@@ -202,7 +202,7 @@ class EdgeRelay:
             elif isinstance(record, Deposit):
                 self._reports.gone(now, record)
         self._reports.session_left(now, session)
-        # Those that wait to be asked, or are behind PUBLISH_DONE, have no request any more.
+        # Sources that wait to be asked, or have sent PUBLISH_DONE, have no request.
         for source in list(client.feeds):
             done = source.stage is Stage.DONE
             status = source.status if done else "INTERNAL_ERROR"
@@ -563,7 +563,7 @@ class EdgeRelay:
             case Deposit():
                 self._reports.end(now, holder, reset)
             case Offer():
-                # Draft 16 says why with a request error code, draft 18 resets the stream.
+                # Draft 16 sends a request error code, draft 18 resets the stream.
                 number = int(code) if client.draft is Draft.D16 else reset
                 self._namespaces.revoke(now, holder, number, reason)
             case Watch():
@@ -588,7 +588,7 @@ class EdgeRelay:
                 if client is not None and not client.closed:
                     code, reason = notice.error.code, str(notice.error)
                     state.events.append(SessionFaulted(session=client.id, code=code, reason=reason))
-                    # One bad stream of somebody far away must not end what all others send.
+                    # One bad stream of a remote publisher must not end the session for all others.
                     if not client.info.upstream:
                         state.command(client, client.wire.close, code, reason)
             case TrackMalformed():

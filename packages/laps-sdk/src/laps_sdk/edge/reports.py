@@ -1,13 +1,13 @@
-"""What players say of their playback, as an Edge takes it: limited, checked, made one window each.
+"""Playback reports of players: limited, checked, and summed up in one window for each session.
 
 ::
 
     object of a report track --take--> rate --> codec --> plausible? --> the session's window
                                          '--------'-----------'--> refused: counted by its reason
-    every sample: take_windows --> one row for each session, however much it said
+    every sample: take_windows --> one row for each session, however many reports it sent
 
-A player is not believed more than its own time: what it says of the past counts for no longer than
-its window was by our clock, and a second playback in a session takes the place of the first.
+A player cannot report more time than has passed: its stalls count for no longer than its window was
+by our clock. A second playback in a session replaces the first.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ReportLimits:
 
     enabled: bool = False
     namespace: Namespace = NAMESPACE
-    """Reserved either way: what a player says of its viewer is for nobody else."""
+    """Reserved even if reports are off: other clients must not receive data about a viewer."""
     rate: float = 1.0
     """Objects of a session in a second, over time."""
     burst: int = 20
@@ -64,7 +64,7 @@ class Refused(NamedTuple):
     kind: str
     """``rate``, ``size``, ``streams``, ``form`` or ``value``."""
     reason: str
-    """Of the last of them; never a word of the player."""
+    """The reason of the last refusal; never text from the player."""
     times: int
 
 
@@ -126,7 +126,7 @@ class _Player:
     def _clear(self) -> None:
         self.records = 0
         self.said: dict[str, object] = {}
-        """The last word on each field, in this window."""
+        """The last value of each field in this window."""
         self.stall: int | None = None
         self.stalled = False
         self.gaps = 0
@@ -135,7 +135,7 @@ class _Player:
     # Records
 
     def take(self, now: float, report: PlayerReport) -> str | None:
-        """Add a record to the window; why not, if it cannot be true."""
+        """Add a record to the window; return the reason if the record is implausible."""
         last = self.last
         new = last is None or last.session != report.session
         if not new and _is_behind(last, report):
@@ -180,7 +180,7 @@ class _Player:
             self.said["error"] = report.errors[0]
 
     def window(self, now: float, session: int) -> PlayerWindow | None:
-        """What it said since the last time; None if it said nothing."""
+        """Return the sums since the last call and reset them; None without a report."""
         last = self.last
         if not self.records or last is None:
             return None
@@ -195,7 +195,7 @@ class _Player:
             **{name: said(name) for name in _LAST},  # type: ignore[arg-type]
             startup_ms=self.startup,
             stalled=self.stalled,
-            # Nobody stalls for longer than the window is.
+            # A stall is never longer than the window.
             stall_ms=None if self.stall is None else min(self.stall, int(length * 1000)),
             gaps=self.gaps,
         )

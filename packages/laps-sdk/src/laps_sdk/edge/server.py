@@ -63,7 +63,7 @@ class EdgeServerConfig:
     extensions: frozenset[int] = TOP_N_EXTENSIONS
     """Message parameters of our own that ``setup`` negotiates; see ``SessionConfig``."""
     setup_timeout: float = 10.0
-    """Seconds until a client must have sent its SETUP: connections that say nothing cost memory."""
+    """Seconds until a client must have sent its SETUP: silent connections cost memory."""
 
 
 class EdgeServer(TurnServer):

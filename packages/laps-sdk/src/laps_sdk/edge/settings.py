@@ -28,7 +28,7 @@ class SessionInfo:
     """Behind it is the relay network, which may have any track: it is asked for each one that
     others receive. It is trusted: no authorization, no rate, no caps of a session."""
     fetches: bool = False
-    """Whether the relays behind it are asked for objects of the past that nobody here has."""
+    """Whether the relays behind it are asked for past objects that no publisher here has."""
     distant: bool = False
     """Behind it is another network: a track that it pushes is taken only when others receive it."""
     alias: Callable[[FullTrackName], int] | None = field(default=None, compare=False, repr=False)
@@ -48,7 +48,7 @@ class EdgeSettings:
     linger: float = 5.0
     """How long an upstream subscription outlives its last subscriber."""
     rendezvous_wait: float = 1.0
-    """How long a SUBSCRIBE of draft 16 waits for a publisher. Draft 18 says it in the message."""
+    """How long a SUBSCRIBE of draft 16 waits for a publisher. In draft 18 the message has it."""
     max_rendezvous: float = 60.0
     """The longest wait that a SUBSCRIBE of draft 18 may ask for."""
     upstream_timeout: float = 10.0
@@ -66,7 +66,7 @@ class EdgeSettings:
     longest_match: bool = False
     """Whether only publishers of the longest matching namespace get a SUBSCRIBE, not all."""
     forward_unwatched: bool = True
-    """Whether a PUBLISH is taken with Forward State 1 while nobody subscribes: it fills the cache
+    """Whether a PUBLISH without subscribers is accepted with Forward State 1: it fills the cache
     and lets tracks be ranked."""
 
     # Caps for a session

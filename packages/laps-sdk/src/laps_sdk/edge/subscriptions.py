@@ -1,4 +1,4 @@
-r"""Who feeds a track and who receives it.
+r"""The sources and the receivers of tracks.
 
 ::
 
@@ -16,8 +16,8 @@ A track that has receivers is asked of every session that published a matching n
 last source does. A receiver is in the forwarding plane exactly while it is ESTABLISHED.
 
 The relay network is a session too, an upstream: it is asked for every track that another session
-receives, whoever else publishes it. If the network knows no publisher, receivers wait for as long
-as they may. ``subscribe_again`` asks it once more when it hears of a publisher. When only the
+receives, even if clients publish it. If the network knows no publisher, receivers wait for as long
+as they may. ``subscribe_again`` repeats the request when a publisher is announced. When only the
 network itself receives a track, our SUBSCRIBE to it ends after ``linger``.
 
 A track goes to a watch once, never to a session that publishes it, and only if the authorizer lets
@@ -116,7 +116,7 @@ class Subscriptions:
     def _add_source(self, now: float, track: Track, client: Client) -> None:
         source = Source(client=client, track=track, pushed=False)
         self._state.add(source, None)
-        # It runs while the request waits to be sent, too: whoever waits behind it must not hang.
+        # The timeout also runs while the request waits to be sent, so that receivers do not hang.
         timeout = self._state.settings.upstream_timeout
         self._state.timers.set((Due.ANSWER, source), now + timeout)
         if not self._send_subscribe(now, source):
@@ -605,7 +605,7 @@ class Subscriptions:
         ):
             return
         if client.draft is Draft.D18 and watch.ranking is None:
-            # It can SUBSCRIBE instead, and must not hear of the track twice (18: 6.1).
+            # The client can SUBSCRIBE instead, and must not be offered the track twice (18: 6.1).
             suffix = FullTrackName(watch.suffix(name.namespace), name.name)
             if state.command(client, client.wire.publish_blocked, watch.request_id, suffix):
                 watch.blocked[name] = None
@@ -692,7 +692,7 @@ class Subscriptions:
                 self._offer(now, entered, watch)
 
     def rerank(self, prefix: Namespace) -> None:
-        """Stop to rank the tracks below a prefix that no Top-N watch ranks any more."""
+        """Stop ranking the tracks below a prefix that no Top-N watch ranks now."""
         state = self._state
         for track in list(self._tracks.tree.under(prefix)):
             self._rank(
@@ -839,7 +839,7 @@ class Subscriptions:
         that may publish the track are asked once more.
         """
         if any(not source.client.info.peering for source in track.sources.values()):
-            return  # it feeds everybody
+            return  # a client's source feeds all receivers
         lost = [receiver for receiver in track.receivers.values() if not receiver.sources]
         for receiver in lost:
             if receiver.stage is Stage.ESTABLISHED or receiver.pushed:

@@ -4,7 +4,7 @@
 
     subscribed or published --> live --its last source is gone--> stale: only its cache is left
                                   |                                  |
-                                  '--no cache, or nobody fed it------'--> forgotten
+                                  '--no cache, or never a publisher--'--> forgotten
 
     FETCH --> range --> cache covers it --------------------> FETCH_OK, objects from the cache
                  |
@@ -264,7 +264,7 @@ class Tracks:
     # The end of a track
 
     def settle(self, now: float, track: Track) -> None:
-        """Set or cancel the linger timer of a track; end the track if nobody needs it."""
+        """Set or cancel the linger timer of a track; end the track if it has no use."""
         state = self._state
         if self.by_number.get(track.number) is not track or track.stale:
             return
@@ -281,7 +281,7 @@ class Tracks:
             self._keep_cache(now, track)
 
     def _keep_cache(self, now: float, track: Track) -> None:
-        """Keep the cache of a track that nobody feeds, receives or fetches; forget it if empty."""
+        """Keep the cache of a track without sources, receivers and FETCHes; forget it if empty."""
         state = self._state
         keep = state.settings.cache_linger
         cached = track.installed and state.plane.track_counters(track.number).cached_objects
@@ -303,7 +303,7 @@ class Tracks:
             self.tree.remove(track.name.namespace, track)
 
     def forget(self, now: float, track: Track) -> None:
-        """Forget a track that nobody feeds or receives."""
+        """Forget a track without sources and receivers."""
         if self.by_number.get(track.number) is not track:
             return
         self._uninstall(now, track)
@@ -737,7 +737,7 @@ class Fetches:
             leg.job = None
 
     def _abandon(self, now: float, job: FetchJob) -> None:
-        """Cancel our FETCH: its client does not wait for it any more."""
+        """Cancel our FETCH for a client that no longer waits for it."""
         leg = job.leg
         if leg is None:
             return

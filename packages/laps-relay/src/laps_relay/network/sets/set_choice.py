@@ -125,7 +125,7 @@ class Chooser:
         return self._routing.relays(self._routing.node_of(session), target)
 
     def may_stay(self, scope: str, relays: tuple[NodeId, ...]) -> bool:
-        """Return whether streams may go on along a path that may not be advertised any more."""
+        """Return whether policy permits streams to go on along a path, advertised or not."""
         return bool(relays) and self._routing.permits(scope, relays)
 
     def expire(self, now: float, record: IngressRecord) -> list[NodeId]:
@@ -197,7 +197,7 @@ class Chooser:
     def _detour(
         self, record: IngressRecord, target: NodeId, avoid: frozenset[NodeId]
     ) -> NodeId | Refusal:
-        """Return another next hop, or a refusal; a peer's refusal says more than having no path."""
+        """Return another next hop, or a refusal; a peer's refusal goes before "no path"."""
         hop = self._routing.detour(target, record.scope, arrived_on=record.arrived_on, avoid=avoid)
         if isinstance(hop, NodeId) and hop not in avoid:
             return hop

@@ -4,8 +4,8 @@
 
     make --> current --> (retire) --> retired --> (SetIdle) --> withdrawn
                  |                        |
-                 '--- end: streams reset, targets removed, withdrawn at once; no relay needs the
-                      set any more, or policy forbids its path
+                 '--- end: streams reset, targets removed, withdrawn at once; no relay needs
+                      the set now, or policy forbids its path
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class EgressSets:
         self._sessions: dict[int, dict[int, OutSet]] = {}
 
     def get(self, egress: EgressSet) -> OutSet | None:
-        """Return a set, or None if it does not exist any more."""
+        """Return a set, or None if it no longer exists."""
         return self._sessions.get(egress.session, {}).get(egress.sns_id)
 
     def on(self, session: int) -> int:
@@ -74,7 +74,7 @@ class EgressSets:
         return True
 
     def shrink(self, now: float, item: OutSet, targets: frozenset[NodeId]) -> None:
-        """Remove targets from a set, also if its session can send nothing any more."""
+        """Remove targets from a set, even if its session can no longer send."""
         if not self.update(now, item, targets):
             item.targets = targets
 

@@ -178,8 +178,8 @@ class IngressRecord:
         self.refused_targets: set[NodeId] = set()
         """Unserved targets that were refused: the sender finds another path, so we do not.
 
-        Some still have a session. Streams that began before may arrive late, and the sender removes
-        a target from a set, or withdraws the set, when none is under way any more."""
+        Some still have a session, because streams that began before may arrive late. The sender
+        removes a target, or withdraws the set, after the last of those streams."""
         self.blocks: dict[NodeId, dict[NodeId, Block]] = {}
         """Target to peers that do not serve it."""
         self.installed: tuple[tuple[EgressSet, ...], bool] | None = None

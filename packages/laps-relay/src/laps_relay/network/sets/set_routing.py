@@ -142,7 +142,7 @@ class SetRouting:
     ) -> None:
         """Store the collaborators.
 
-        ``node`` returns what a node says of itself, ``wire`` the peering session of a number.
+        ``node`` returns a node's own description, ``wire`` the peering session of a number.
         ``routed`` is called with the targets of one of our tracks, and those that get no data.
         """
         self._local = local

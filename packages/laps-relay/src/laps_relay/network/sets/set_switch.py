@@ -2,7 +2,7 @@
 
 First all new sets are made, because a peer may not take one: then nothing else has changed yet, and
 another choice can be made. Then sets are changed, and the plane gets the new ones. Only after that
-the old ones are retired or ended: no stream may begin with those any more.
+the old ones are retired or ended: no new stream may use those.
 
 Streams and control messages are not ordered among each other, so :func:`plan` has two kinds of
 changes (laps-2, 6.1 and 6.3)::
@@ -39,11 +39,11 @@ class Step(NamedTuple):
 
     session: int
     keep: frozenset[NodeId]
-    """What the set that is there has from now on; nobody: it ends at once."""
+    """The targets that the existing set keeps; without targets it ends at once."""
     retire: bool
-    """Whether it takes no new streams from now on."""
+    """Whether the existing set takes no new streams from now on."""
     make: frozenset[NodeId]
-    """What a new set has; nobody: there is none."""
+    """The targets of a new set; without targets no set is made."""
 
 
 def plan(
@@ -133,7 +133,7 @@ class Switch:
                 node for node in moving if node in record.home and not self._may_stay(node, record)
             }
         steps: list[Step] = []
-        if moving or renew:  # most changes of ways move nobody
+        if moving or renew:  # most changes of paths move no target
             steps = plan(
                 *self._divisions(moving, everything=renew),
                 wanted=kept,

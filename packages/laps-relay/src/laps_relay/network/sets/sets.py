@@ -142,8 +142,8 @@ class Sets:
         self.counters.refused_by_peers += len(targets)
         record = item.owner
         if record is None or item.retired:
-            # No stream begins with this set any more. Streams under way may still arrive, so
-            # its targets stay in it until it is withdrawn.
+            # No new stream uses this set. Streams under way may still arrive, so its targets stay
+            # in it until it is withdrawn.
             return
         peer = self._routing.node_of(session)
         for target in targets:
@@ -228,7 +228,7 @@ class Sets:
         return record.key
 
     def idle(self, now: float, notice: SetIdle) -> None:
-        """Withdraw a retired set that has no stream under way any more."""
+        """Withdraw a retired set after its last stream has ended."""
         item = self._egress.get(notice.egress)
         if item is not None and item.retired:
             self._egress.withdraw(now, item)

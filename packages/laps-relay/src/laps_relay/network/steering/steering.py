@@ -9,7 +9,7 @@ not been for as long::
                      another choice is better                via_hold has passed
       in use: A   ------------------------------>  pending: B  ------------->  in use: B
                   <------------------------------
-                     B is not better any more; a better third choice begins to wait itself
+                     B is no longer better; a better third choice begins its own wait
 
 A Via that drains, is gone, or that policy forbids is left at once: policy is asked for every path
 in every assignment. The same inputs always give the same assignment. Without new inputs an
@@ -192,7 +192,7 @@ class Steering:
         self._demand.invalidate()
 
     def links(self, node: NodeId, state: LinkState | None) -> None:
-        """Set what is measured on the sessions with a peer; None: there is no session any more."""
+        """Set the measurements of the sessions with a peer; None after the last session ended."""
         before = self._links.pop(node, LinkState())
         if state is not None:
             self._links[node] = state
@@ -209,7 +209,7 @@ class Steering:
             self._dirty |= {k: None for k, track in self._tracks.items() if track.scope in crossed}
 
     def release(self, key: int) -> None:
-        """Forget a track that no relay subscribes to any more."""
+        """Forget a track after the last relay has unsubscribed."""
         track = self._tracks.pop(key, None)
         if track is not None:
             self._index(key, track, ())

@@ -7,7 +7,7 @@
               |<------ diameter x (one-way delay + batching) + 2 x batching ------>|
 
 After a loss a path vector may try longer and longer paths before it gives a node up. No relay has a
-session with that node any more, but each still uses the paths that others advertised before. For a
+session with that node now, but each still uses the paths that others advertised before. For a
 loss the bound therefore has the most hops of a path, or the number of relays, instead of the
 diameter. :attr:`Convergence.late` counts losses that took longer than the diameter's bound.
 :attr:`Convergence.prompt` counts changes that were over within diameter x one-way delay + 2 x
@@ -188,7 +188,7 @@ class Convergence:
             routes.fib(running)
 
     def _sessions(self) -> tuple[Graph, list[Wire]] | None:
-        """Return who has a session with whom, and over what; None: advertisements are delayed."""
+        """Return sessions between relays and their wires; None if advertisements are delayed."""
         world = self._world
         if any(getattr(each, "running", False) for each in world.hostiles.values()):
             return None

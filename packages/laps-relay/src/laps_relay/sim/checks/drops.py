@@ -47,7 +47,7 @@ class Drops:
     def __init__(self, world: World) -> None:
         self._world = world
         self._left: dict[tuple[Group, str, str], tuple[float, GivenUp]] = {}
-        """What has left a queue, by group and link: when, and for whom."""
+        """Data that left a queue, by group and link: the time, and the relays that it was for."""
         self.sent = 0
         """Packets that waited."""
         self.longest = 0
@@ -66,7 +66,7 @@ class Drops:
     # QueueJudge
 
     def sends(self, pipe: Pipe, stream: SimOutStream | None, item: Waiting) -> None:
-        """It must not be too old, and nothing more urgent may wait."""
+        """Check that sent data is not too old, and that no more urgent data waits."""
         self.sent += 1
         self.longest = max(self.longest, pipe.backlog.droppable + len(item.chunk.data))
         if pipe.sender in self._world.hostiles:
@@ -87,7 +87,7 @@ class Drops:
         self._left[group, pipe.sender, pipe.receiver] = (now, self._for_whom(pipe, seen.header, 0))
         if stream is None:
             if now - item.since > self._world.scenario.settings.set_linger:
-                # Its set may be gone before it: nobody waits for datagrams with a withdrawal.
+                # The set may be withdrawn before the datagram: a withdrawal does not wait for it.
                 self._excuse(pipe, group, seen, 0)
             return
         for other in pipe.backlog.streams.values():
@@ -96,9 +96,9 @@ class Drops:
                 self._fail("priority", pipe, seen, f"goes before {before.header.priority}")
 
     def drops(self, pipe: Pipe, stream: SimOutStream, cause: Cause, code: int) -> None:
-        """It must be for a reason; then it excuses those for whom the stream was."""
+        """Check the reason of a drop, and excuse gaps at the relays that the stream was for."""
         if pipe.sender in self._world.hostiles or cause is Cause.STOPPED:
-            return  # who stops a stream has given up all that it was for
+            return  # a receiver that stops a stream has given up all targets behind it
         seen = self._seen(stream)
         if seen is None:
             self._unnamed(pipe, stream, code)
@@ -209,10 +209,10 @@ class Drops:
             for each in group.given_up
         )
 
-    # Who may miss it
+    # Relays that may miss data
 
     def waiting(self) -> dict[Group, tuple[GivenUp, ...]]:
-        """What is still in queues, or has left one just now, and for whom: it may come."""
+        """Return, by group, the data in queues or just sent, which may still arrive."""
         found: dict[Group, tuple[GivenUp, ...]] = {}
         for (group, *_), (when, whom) in self._left.items():
             if when > self._world.clock.now - FLIGHT:

@@ -67,7 +67,7 @@ class Checks:
         self._loops: dict[tuple[NodeId, NodeId], float] = {}
         """(node, target) on a loop, and since when."""
         self._walked: set[NodeId] = set()
-        """Who ran when loops were last looked for."""
+        """The nodes that ran at the last search for loops."""
         self.drops = Drops(world)
         self.stubs = StubChecks(world)
         self.steering = SteeringChecks(world, actions)
@@ -135,7 +135,7 @@ class Checks:
         }
         targets = {target for _, target in self._loops} | world.rerouted.keys()
         if processes.keys() != self._walked:
-            # Who comes or goes on opens and closes ways that nobody has changed.
+            # A relay that starts, stops or resumes opens or closes paths; no route changes then.
             self._walked = set(processes)
             targets = set(processes)
         world.rerouted = {}
@@ -183,7 +183,7 @@ class Checks:
         return self.stubs.links_up()
 
     def at_rest(self) -> None:
-        """Everything that must hold when nothing changes any more."""
+        """Check everything that must hold after the last change has settled."""
         self.made += 1
         world = self._world
         if missing := self.links_up():
@@ -270,7 +270,7 @@ class Checks:
             and oracle.reaches(own, other.spec.node_id)
         ]
         known = [node for node in process.tables.nodes() if node != own]
-        # Policy may know of a node that it lets nobody reach.
+        # A node may be known although policy permits no path to it.
         extra = sorted(set(known) - set(self._sources_running()))
         extra += [node for node in set(known) - set(expected) if process.tables.next_hop(node)]
         lacking = sorted(set(expected) - set(known))
@@ -288,7 +288,7 @@ class Checks:
         Routes(self._world, oracle).next_hops(process, expected)
 
     def _hostiles(self) -> None:
-        """Who came with another's node id, or sent garbage for control, was sent away."""
+        """Check that peers with another's node id, or with malformed control data, were refused."""
         for hostile in self._actions.hostiles:
             refused = hostile.refused is not None or hostile.excused
             if hostile.met and hostile.must_be_refused and not refused:
@@ -365,7 +365,7 @@ class Checks:
         )
 
     def _heard(self, one: RelayProcess, other: RelayProcess) -> bool:
-        """Whether anything gets from one relay to another, or back."""
+        """Return whether one of two relays has a path to the other."""
         near, far = self._world.place(one), self._world.place(other)
         if near is None or far is None or near is far:
             return True

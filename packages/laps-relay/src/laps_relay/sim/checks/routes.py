@@ -99,9 +99,9 @@ class Routes:
     def _is_tie(
         self, process: RelayProcess, target: NodeId, wanted: NodeId | None, found: NodeId
     ) -> bool:
-        """Whether damping explains another next hop of a set: as long, and hardly more costly.
+        """Return whether damping explains another next hop: as many hops, and hardly more costly.
 
-        What the relay believes was judged with the next hops; a class may have to do without it.
+        The check of next hops covers the best paths of the relay. Those may not be open to a class.
         """
         if not self._world.measured_again:
             return False

@@ -146,7 +146,7 @@ class SteeringChecks:
         }
         long = settling(world.scenario.settings)
         if all(when is None for when in since.values()):
-            # Where nothing is sent any more, nothing waits; then it is tried again.
+            # A link without traffic has no queue, so it looks good and is tried again.
             return world.clock.now - self._bad.get(origin.contact, -math.inf) < long
         self._bad[origin.contact] = world.clock.now
         for target in members:

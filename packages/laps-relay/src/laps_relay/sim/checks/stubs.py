@@ -72,7 +72,7 @@ class StubChecks:
     # While it runs
 
     def said(self, end: End, chunk: Chunk) -> None:
-        """Something arrives: a Stub is a matter of its own sessions only."""
+        """Check that data between other relays does not contain the contact of a Stub."""
         names = (end.host.contact, end.other.host.contact)
         if any(
             name in self._world.processes and self._world.processes[name].is_stub for name in names
@@ -83,7 +83,7 @@ class StubChecks:
                 raise self._fail(f"{names[1]} told {names[0]} of {contact.decode()}")
 
     def unseen(self) -> None:
-        """No table of anybody else has a Stub."""
+        """Check that no table of another relay has a Stub."""
         if not self.needed:
             return
         for process in self._world.running():

@@ -87,11 +87,11 @@ class Clients(ABC):
         self.publications: list[Publication] = []
         self.wants: dict[int, Want] = {}
         self.past: dict[int, Left] = {}
-        """Keys that are not wanted any more."""
+        """Keys that no client here subscribes to now, and that one subscribed to before."""
         self.former: dict[int, float] = {}
-        """Those of the lives before, and since when: sets name relays, not lives (laps-2, 6.1)."""
+        """Keys of former lives, and since when: sets name relays, not lives (laps-2, 6.1)."""
         self.stays = math.inf
-        """How long what is not wanted any more may still begin to come, outside faults."""
+        """How long streams may still begin after the last unsubscribe, outside faults."""
         self.discovered_names: dict[tuple[AnnounceKind, FullTrackName], None] = {}
         """Names that other relays announce."""
         self._renewed: dict[int, None] = {}
@@ -275,7 +275,7 @@ class Clients(ABC):
                 want.interval = Interval(self.contact, key, now)
                 self._ledger.intervals.append(want.interval)
         else:
-            # Clients that are told so ask again, as those of MoQT do.
+            # A refused client subscribes again, as clients with MoQT do.
             self._close(want)
             self._clock.after(RETRY, self._retry, want)
 

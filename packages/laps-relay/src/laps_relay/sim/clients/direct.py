@@ -114,7 +114,7 @@ class DirectClients(Clients):
         self.stream_data(now, stream, data, fin)
 
     def stream_data(self, now: float, stream: int, data: bytes, fin: bool) -> None:
-        """More of it: objects in their order, none missing."""
+        """Take more data of the stream: objects in their order, none missing."""
         if not self.alive:
             return
         incoming = self._incoming[stream]
@@ -156,7 +156,7 @@ class DirectClients(Clients):
         self._ledger.delivered(now, self.contact, incoming.key, item)
 
     def stream_reset(self, now: float, stream: int, code: int) -> None:
-        """It was abandoned."""
+        """Take the reset of the stream."""
         incoming = self._incoming.pop(stream, None)
         if incoming is not None and incoming.of is not None:
             flow = self._ledger.flows.all[incoming.of[0]]
@@ -178,7 +178,7 @@ class DirectClients(Clients):
         self._ledger.delivered(now, self.contact, header.track, item)
 
     def _known(self, now: float, key: int, data: bytes) -> None:
-        """It is wanted, or was when it was sent; on narrow links that may be long ago."""
+        """Check that a client subscribed to the key when data was sent; narrow links delay data."""
         if key in self.wants:
             return
         item = read_object(data, whole=False)
@@ -229,7 +229,7 @@ class DirectClients(Clients):
         self._renewed[key] = None
 
     def release(self, now: float, key: int) -> None:  # noqa: ARG002
-        """No relay subscribes to the track any more."""
+        """Stop to send a track after the last relay has unsubscribed."""
         self._pulled.pop(key, None)
         for publication in self.publications:
             publication.flows.pop(key, None)
@@ -238,10 +238,10 @@ class DirectClients(Clients):
                 stream.reset(0)
 
     def announce_added(self, now: float, entry: AnnounceInfo) -> None:  # noqa: ARG002
-        """A name that others announce."""
+        """Add a name that other relays announce."""
         if entry.plaintext is not None:
             self.discovered_names[entry.kind, entry.plaintext] = None
 
     def announce_removed(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:  # noqa: ARG002
-        """It is gone."""
+        """Remove a name that no other relay announces now."""
         self.discovered_names.pop((kind, name), None)

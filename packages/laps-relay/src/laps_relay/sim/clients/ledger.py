@@ -270,12 +270,11 @@ class Ledger:
         """Objects that did not arrive because something on their path was given up, or still waits.
         """
         self.unnamed: list[tuple[float, int, GivenUp]] = []
-        """Streams that were given up behind their header, of an unknown group: when, key, for whom.
-        """
+        """Streams of an unknown group, given up after their header: time, key and targets."""
         self.digest = WireDigest()
         """Of the network, for what clients receive."""
         self.waiting: Callable[[], dict[Group, tuple[GivenUp, ...]]] = dict
-        """What waits in queues now, and for whom."""
+        """Returns the data that waits in queues, by group, with its targets."""
 
     # Windows
 
@@ -432,7 +431,7 @@ class Ledger:
         for flow in self.flows.all.values():
             origins.setdefault(flow.key, set()).add(flow.contact)
         for flow in self.flows.all.values():
-            # The answer came from one of several publishers; others may hear of it later.
+            # One of several publishers answered; the SUBSCRIBE may reach the others later.
             grace = 0.0 if len(origins[flow.key]) == 1 else SEVERAL
             if flow.endless:
                 grace = max(grace, JOINING)

@@ -642,18 +642,18 @@ class EdgeHost:
         return self._numbers
 
     def join(self, number: int, client: VirtualClient) -> None:
-        """A client has a session."""
+        """Add the session of a client."""
         self._joined[number] = client
 
     def part(self, number: int) -> None:
-        """It has it no more."""
+        """Remove the session of a client."""
         self._joined.pop(number, None)
 
     # Turns
 
     def pump(self, now: float) -> None:
         """Carry messages between all parts until none is left."""
-        if self._stub:  # nobody else is asked what it offered
+        if self._stub:  # its parents may only ask for these names
             for publication in self.clients.publications:
                 self._offered[publication.name] = now
         moved = True

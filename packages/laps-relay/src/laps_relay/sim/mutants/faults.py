@@ -133,13 +133,13 @@ def settings_with(patch: Patch, owner: type, **changes: float) -> None:
 
 
 def stubs_told(patch: Patch) -> None:
-    """A parent takes its Stub for a relay."""
+    """A parent treats its Stub as a relay."""
     up = NetworkRelay.session_up
 
     def naive(self: Any, now: float, session: int, event: Any) -> None:
         up(self, now, session, event)
         if event.node.node.relay_type is RelayType.STUB:
-            # It stands for any way in which a parent could take a Stub for a relay.
+            # This entry represents every way in which a parent could treat a Stub as a relay.
             info = replace(event.node, node=replace(event.node.node, relay_type=RelayType.VIA))
             info = replace(info, node=replace(info.node, node_id=_ANYBODY))
             self.nib.add_peer(now, _ANYBODY, info, srtt_us=10_000, forwards=True)
@@ -300,7 +300,7 @@ def break_before_make(patch: Patch) -> None:
 
 
 def sets_kept(patch: Patch) -> None:
-    """Sets that are not used any more are not withdrawn."""
+    """Retired sets are not withdrawn after their last stream."""
     patch.set(Sets, "idle", lambda self, now, notice: None)  # noqa: ARG005
 
 

@@ -25,15 +25,15 @@ def fingerprint_of(name: str) -> bytes:
 
 
 def proof(fingerprint: bytes, transcript: bytes) -> bytes:
-    """What stands for a signature."""
+    """Return the digest that replaces a signature."""
     return sha256(fingerprint + transcript).digest()
 
 
 class SimAuthenticator:
-    """Proves one fingerprint and believes all that are proved.
+    """Proves one fingerprint and accepts every fingerprint that has a proof.
 
-    ``holders``: whose node ids credentials cover, as a CWT does with its subject. A node that is
-    not among them may come with any key.
+    ``holders`` maps node ids to the only credential that covers them, as the subject of a CWT does.
+    A node that is not in ``holders`` may use any key.
     """
 
     __slots__ = ("_fingerprint", "_holders")
@@ -50,7 +50,7 @@ class SimAuthenticator:
     def sign(
         self, schemes: Sequence[int], transcript: Callable[[Evidence], bytes]
     ) -> Evidence | None:
-        """Our proof."""
+        """Return the proof of our fingerprint."""
         if _SCHEME not in schemes:
             return None
         bare = Evidence(_SCHEME, self._fingerprint, b"")
@@ -62,7 +62,7 @@ class SimAuthenticator:
         transcript: bytes,
         peer: NodeInfo,
     ) -> bytes | Refusal:
-        """The fingerprint, if the digest is right and the key may have that node id."""
+        """Return the fingerprint; refuse a wrong digest, or a node id that another key holds."""
         if evidence.signature != proof(evidence.credential, transcript):
             return Refusal("proof", "the signature is not over what was said")
         node = peer.node.node_id
@@ -71,9 +71,9 @@ class SimAuthenticator:
         return evidence.credential
 
     def sign_node(self, node: NodeSelf) -> NodeInfo:
-        """With our fingerprint, unsigned."""
+        """Return the node with our fingerprint and without a signature."""
         return NodeInfo(node, NodeSignature(fingerprint=self._fingerprint))
 
     def verify_node(self, info: NodeInfo) -> Refusal | None:  # noqa: ARG002
-        """Nodes do not sign here."""
+        """Accept every node: simulated nodes are not signed."""
         return None

@@ -71,7 +71,7 @@ def shared_messages(enabled: bool) -> Generator[SharedMessages | None]:
         yield None
         return
     before = DIALECTS[ALPN]
-    dialects = cast("dict[str, Dialect]", DIALECTS)  # a constant for everybody else
+    dialects = cast("dict[str, Dialect]", DIALECTS)  # a constant outside this module
     shared = SharedMessages()
     dialects[ALPN] = shared
     try:

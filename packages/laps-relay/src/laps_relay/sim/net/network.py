@@ -131,7 +131,7 @@ class End:
             return stream
         self._streams[stream.stream_id] = stream
         if len(self._streams) > 2 * self._mark + 64:
-            # What was finished cannot be stopped any more.
+            # A finished stream can no longer be stopped, so its entry is not needed.
             self._streams = {at: each for at, each in self._streams.items() if not each.closed}
             self._mark = len(self._streams)
         return stream
@@ -214,7 +214,7 @@ class Network:
         self._hosts[host.contact] = host
 
     def host(self, contact: str) -> Host | None:
-        """Who can be dialled there."""
+        """Return the host that can be dialled at a contact; None if there is none."""
         return self._hosts.get(contact)
 
     def add_wire(self, wire: Wire) -> None:
@@ -347,7 +347,7 @@ class Network:
             or sender.pipe.wire.blocked.get(sender.host.contact)
         ):
             self._give_up(end)
-            if sender.open:  # this side says nothing any more
+            if sender.open:  # the end that was given up sends nothing from now on
                 self._clock.after(self.idle, self._give_up, sender)
 
     def _give_up(self, end: End) -> None:
@@ -389,7 +389,7 @@ class Network:
                     self.watch_silence(end)
 
     def unblock(self, sender: str, receiver: str) -> None:
-        """It works again."""
+        """Let data through in this direction again."""
         wire = self.wire(sender, receiver)
         if wire is None or not wire.blocked.pop(sender, False):
             return

@@ -67,7 +67,7 @@ OVERHEAD: Final = 40
 
 
 class Turn(Protocol):
-    """Who wants to use a lane: a pipe."""
+    """A user of a lane: a pipe."""
 
     def send_next(self) -> int | None:
         """Put the most urgent packet on the wire; its size, or None if nothing waits."""
@@ -255,11 +255,11 @@ class Wire:
     slow: dict[str, float] = field(default_factory=dict)
     """Receivers that take only so many bytes a second, by contact of the *sender*."""
     lanes: dict[str, Lane] = field(default_factory=dict)
-    """Who uses the bandwidth now, by contact of the sender."""
+    """The lanes that share the bandwidth, by contact of the sender."""
 
     @property
     def srtt_us(self) -> int:
-        """What a transport would measure."""
+        """The round trip that a transport would measure, in microseconds."""
         return round(2e6 * self.delay)
 
     @property
@@ -602,7 +602,7 @@ class Pipe:
             and chunk.kind == "data"
             and self._overtaken.get(chunk.stream_id, inf) <= self.clock.now
         ):
-            return  # a QUIC stack gives nobody what comes behind the reset of its stream
+            return  # a QUIC stack discards data that arrives after the reset of its stream
         self._arrive(chunk)
 
     def unblocked(self) -> None:

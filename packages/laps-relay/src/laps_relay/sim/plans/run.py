@@ -132,7 +132,7 @@ class _Cell:
 
 
 _Way: TypeAlias = tuple[_Cell, str, tuple[str, ...], bool]
-"""For whom, at which relay, the relays that were passed, and whether that is the plan."""
+"""The cell, the s-relay, the relays on the path in use, and whether the path is the planned one."""
 
 
 class _Play:
@@ -171,9 +171,9 @@ class _Play:
         self.accepted = 0
         self.cells = self._cells()
         self.judged: list[_Way] = []
-        """What became of each planned path."""
+        """The path in use for each planned path."""
         self.second: list[_Way] = []
-        """The same while a Via drains, for whom it was planned."""
+        """The paths that were planned over a Via, while that Via drains."""
         self.copies = [0, 0, 0]
         """Before the plan, with it, and the most of one cell."""
 
@@ -343,9 +343,9 @@ class _Play:
         return tuple(reversed(way))
 
     def _ways(self, groups: dict[int, Group], without: RelayProcess | None = None) -> list[_Way]:
-        """Return each planned path: for whom, the path in use, and whether it is right.
+        """Return the path in use of each cell and s-relay, and whether it follows the plan.
 
-        ``without`` a Via: only paths that were planned over it and have a second Via.
+        With ``without``, return only paths that were planned over that Via and have a second Via.
         """
         names = {node: process.contact for node, process in self.world.by_node().items()}
         found = []

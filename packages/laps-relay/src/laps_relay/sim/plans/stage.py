@@ -53,7 +53,7 @@ _STRANGERS: Final = 0xFF_FFFE_0000_0000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """Who wants one track, or one of a class."""
+    """The relays that subscribe to one track, or to one track of a class."""
 
     origin: str
     scope: str
@@ -62,12 +62,12 @@ class Demand:
 
     @property
     def name(self) -> FullTrackName:
-        """Its name here: the class, and its hash if the plan knows it."""
+        """The name of the track here: its class, and its hash if the plan has the hash."""
         last = b"any" if self.track is None else f"{self.track:016x}".encode()
         return FullTrackName(Namespace.of(class_field(self.scope), self.origin.encode()), last)
 
     def key(self, hasher: KeyedHasher) -> int:
-        """What relays know it by."""
+        """Return the key of the track at relays."""
         return hasher.full_name(self.name.namespace.fields, self.name.name)
 
 

@@ -56,14 +56,14 @@ def with_borders(made: Scenario, rng: Rng, kind: str) -> Scenario:
             )
     draw = rng.of("filters")
     if any(relay.relay_type is RelayType.CONTROL for relay in made.topology.relays):
-        return made  # who hears of what is theirs to decide
+        return made  # control servers decide which relays get an entry
     if kind != "faults" and draw.random() < FILTERS:
         made = _with_regions(made, draw)
         region = draw.choice(sorted({relay.region for relay in made.topology.relays}))
         side, what = draw.choice(("import", "export")), draw.choice(("announce", "subscribe"))
         whose, scope = draw.choice(("peer", "source")), draw.choice(("t0", "t1", "t2"))
         if (side, what) == ("import", "subscribe"):
-            # Where some peers refuse what others take, a subscriber hears of both, in turn.
+            # If only some peers refuse a subscribe, its source gets both answers in turn.
             whose = "source"
         text = f"filter {scope} {side} {what} {whose}"
         made = _and_policy(made, Action(made.healed + 3.0, "policy", (region,), text=text))

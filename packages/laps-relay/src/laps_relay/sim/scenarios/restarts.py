@@ -83,7 +83,7 @@ def _with_doubts(made: Scenario, draw: random.Random) -> Scenario:
     vias = [each.name for each in made.topology.relays if each.relay_type is RelayType.VIA]
     if not vias or draw.random() >= WAVERING:
         return made
-    # At once, when peers have just heard of it, while they move, when they have moved.
+    # At once; when peers have just received the drain; while they move data; afterwards.
     thinks = draw.choice((0.0, 0.02, 0.1, 0.3, 0.8, 2.0))
     when = made.healed + PAUSE
     return _with(made, Action(when, "undrain", (draw.choice(vias),), WAVERS, str(thinks)))

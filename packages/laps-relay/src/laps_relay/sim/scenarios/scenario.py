@@ -139,7 +139,7 @@ def populate(
     made = Scenario(
         seed=seed,
         topology=topology,
-        # Without control servers Vias must reflect: nobody else tells newcomers.
+        # Without control servers only Vias can send the known entries to new relays.
         settings=replace(
             SETTINGS,
             reflect=not servers,
@@ -259,7 +259,7 @@ def _change(
         link = draw.choice(links)
         factor = draw.choice((0.4, 2.5))
         if made.topology.relay(link.a).location is not None:
-            factor = 2.5  # nobody believes in what is faster than light
+            factor = 2.5  # relays reject a path that is faster than light
         return made, Action(when, verb, (link.a, link.b), 0.0, str(factor)), 3.0
     if verb == "insert":
         return (*_insert(made, draw, when, number), 4.0)
@@ -286,8 +286,8 @@ def _insert(
     """Add a Via that makes paths shorter."""
     relays = made.topology.relays
     near = draw.sample(relays, min(len(relays), draw.randint(3, 6)))
-    # Between relays that stand somewhere it must, too, or it would be faster than light, and nobody
-    # would believe in its ways.
+    # Among relays with a location the Via needs one too. Otherwise its paths could be faster than
+    # light, and relays would reject them.
     beside = next((relay for relay in near if relay.location is not None), near[0])
     place = beside.location
     spare = RelaySpec(

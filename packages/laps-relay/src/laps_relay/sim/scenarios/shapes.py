@@ -171,7 +171,7 @@ def _relays(
     places: list[tuple[str, tuple[float, float] | None]],
 ) -> tuple[RelaySpec, ...]:
     numbers = list(range(1, size + 1))
-    draw.shuffle(numbers)  # who is lower says nothing about who is where
+    draw.shuffle(numbers)  # the order of node ids is independent of the places
     types = [RelayType.VIA if draw.random() < vias else RelayType.EDGE for _ in numbers]
     for at in (0, size - 1):
         types[at] = RelayType.EDGE

@@ -112,7 +112,7 @@ def _with_causes(
 
 def _network(draw: random.Random) -> tuple[Topology, list[str], list[str]]:
     numbers = list(range(1, 20))
-    draw.shuffle(numbers)  # who is lower says nothing about who is where
+    draw.shuffle(numbers)  # the order of node ids is independent of the places
     relays: dict[str, RelaySpec] = {}
 
     def add(name: str, region: str, relay_type: RelayType = RelayType.EDGE) -> str:

@@ -80,7 +80,7 @@ def with_stubs(made: Scenario, rng: Rng, kind: str) -> Scenario:
             )
         ),
         healed=healed,
-        # What is said to others is looked through for Stubs.
+        # A check searches the bytes between other relays for contacts of Stubs.
         on_bytes=True,
     )
 
@@ -123,7 +123,7 @@ def _clients(draw: random.Random, stubs: list[str], edges: list[str]) -> list[Ac
         actions.append(Action(gone, "unsubscribe", (stub,), text="t1"))
         if draw.random() < 0.5:
             actions.append(Action(gone + 1.0, "subscribe", (stub,), text="t1"))
-    # Nobody is a client of what may go away.
+    # The Edge e1 may go away, so it has no clients.
     return [action for action in actions if action.who != ("e1",)]
 
 

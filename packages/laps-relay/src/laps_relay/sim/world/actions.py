@@ -144,7 +144,7 @@ class Actions:
     def _may_be_endless(self, track: str, style: Style) -> bool:
         """Whether a track may be one stream: not if another publisher has later groups.
 
-        Who joins a track gets nothing that is behind its largest group.
+        A subscriber that joins a track gets no object of an earlier group than the largest.
         """
         publishers = [
             action
@@ -199,14 +199,14 @@ class Actions:
         self._world.processes[action.who[0]].start()
 
     def _drain(self, action: Action) -> None:
-        """Leave in good order, and come back with the next life."""
+        """Drain a relay, and start it again in its next life."""
         process = self._world.processes[action.who[0]]
         if not process.running or process.draining:
             return
         self._narrowed(action.value + 4.0)
         self._world.disturbed()
         if not connected_without(self._world, process):
-            # Nobody else leads there: what is lost is lost.
+            # No path avoids this relay, so losses are permitted.
             self._exempt(action)
         life = process.life
         away = min(action.value / 2, AWAY)
@@ -217,7 +217,7 @@ class Actions:
     _retype = _drain
 
     def _undrain(self, action: Action) -> None:
-        """Begin to leave, and think better of it: nothing may be lost, if it is still there."""
+        """Drain a relay and cancel the drain; nothing may be lost if the relay still runs then."""
         process = self._world.processes[action.who[0]]
         if not process.running or process.draining:
             return
@@ -227,7 +227,7 @@ class Actions:
         self._world.clock.after(float(action.text), self._take_back, process, process.life)
 
     def _gone_after_all(self, action: Action, life: int) -> None:
-        """It was not needed any more before that: it comes back as from a drain."""
+        """Restart a relay whose drain ended before it was cancelled, as after any other drain."""
         process = self._world.processes[action.who[0]]
         self._world.disturbed()
         if not connected_without(self._world, process):
@@ -442,10 +442,12 @@ class Actions:
         victim, other = action.who
         near = self._world.neighbours(other)
         if action.verb == "double" and not self._world.holders and victim not in near:
-            # Where credentials cover no node ids, only who has met a node knows its key.
+            # Where credentials cover no node ids, only a relay that had a session with a node has
+            # its key.
             victim = near[0]
         if action.verb == "liar":
-            # Whoever believes it sends data nowhere. The others do harm to nobody.
+            # Relays that accept its false paths send data to a dead end. The other hostile peers
+            # cause no loss.
             now = self._world.clock.now
             self._world.ledger.exempt(
                 now, now + action.value + 2 * self._world.scenario.idle + CONVERGED
@@ -487,8 +489,8 @@ def loaded(world: World, action: Action) -> tuple[SimPolicy, str]:
 
 
 def take(process: RelayProcess, policy: Policy, now: float) -> None:
-    """A relay has another policy, and takes it as a server does (``NetworkPart.set_policy``)."""
+    """Set another policy at a relay, as a server does (``NetworkPart.set_policy``)."""
     process.core.set_policy(now, policy)
     if process.edge is not None:
-        # Who is at the same Edge as the publisher hears of it from nobody else.
+        # Subscribers at the publisher's own Edge are not reached by the network's messages.
         process.edge.relay.reauthorize(now)

@@ -85,7 +85,7 @@ def _passes(world: World, oracle: Oracle, pair: Pair, hit: frozenset[str], scope
         for _ in range(len(names)):
             process = None if node is None else names.get(node)
             if node is None or process is None:
-                return True  # nobody knows the way now
+                return True  # no relay has a path to the target now
             if process.contact in hit and (len(hit) == 1 or before in hit):
                 return True
             if node == target:

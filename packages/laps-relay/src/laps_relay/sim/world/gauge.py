@@ -65,7 +65,7 @@ class Gauge:
                 congested = self._is_congested(end)
                 told = (wire.srtt_us, wire.loss, congested)
                 if self._told.get(end) == told:
-                    continue  # a server says it again, and the relay finds nothing new in it
+                    continue  # the same values again: the relay would ignore them
                 self._told[end] = told
                 process.call(partial(self._measured, process, session, wire, congested))
         if not world.ending:

@@ -180,7 +180,7 @@ class Hostile:
         }
         try:
             harm.get(self.habit, lambda: None)()
-        except LapsError as error:  # our own session would not even say it
+        except LapsError as error:  # our own session refuses to send the message
             self._world.note(self.contact, "cannot", error)
 
     def _lie(self) -> None:

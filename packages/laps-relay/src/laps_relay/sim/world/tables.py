@@ -61,7 +61,7 @@ class RelayTables:
 
     def adj_out(self) -> Sequence[tuple[NodeId, NodeId, Sequence[NodeId]]]:
         """Return what was advertised: (peer, node, relays on the path)."""
-        paths: dict[int, list[NodeId]] = {}  # peers are told of a node with the same object
+        paths: dict[int, list[NodeId]] = {}  # one object for all peers that a node is advertised to
         found: list[tuple[NodeId, NodeId, Sequence[NodeId]]] = []
         for peer, sent in self._relay.nib.adj_out():
             for node, info in sent.items():
@@ -74,7 +74,7 @@ class RelayTables:
     def mentioned(self) -> AbstractSet[NodeId]:
         """Return all advertised nodes, and the relays on the paths to them."""
         found: set[NodeId] = set()
-        infos: dict[int, NodeInfo] = {}  # peers are told of a node with the same object
+        infos: dict[int, NodeInfo] = {}  # one object for all peers that a node is advertised to
         for _, sent in self._relay.nib.adj_out():
             found.update(sent)
             infos.update(zip(map(id, sent.values()), sent.values(), strict=True))

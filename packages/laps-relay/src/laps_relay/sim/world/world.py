@@ -773,7 +773,7 @@ class World:
         return [name for name in found if self.processes[name].life]
 
     def graph(self, *, mended: bool = False) -> dict[NodeId, dict[NodeId, int]]:
-        """Who is connected with whom, for the oracle."""
+        """Return the cost of each link between connected nodes, for the oracle."""
         graph: dict[NodeId, dict[NodeId, int]] = {
             process.spec.node_id: {}
             for process in self.processes.values()
@@ -789,7 +789,7 @@ class World:
         return graph
 
     def _add_dialled(self, graph: dict[NodeId, dict[NodeId, int]]) -> None:
-        """What relays have dialled on demand: both ends believe in it."""
+        """Add connections that relays dialled on demand and that both ends have as a session."""
         nodes = {node: process for node, process in self.by_node().items() if node in graph}
         for node, process in nodes.items():
             for peer in process.tables.peers():
