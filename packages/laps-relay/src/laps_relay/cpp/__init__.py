@@ -1,7 +1,7 @@
 """Sessions with C++ LAPS relays, which speak a dialect of their own (docs/spec/laps-cpp.md).
 
-To our Edge a C++ relay is one client with a whole network behind it; to that network we are one
-node that has everything ours has::
+Our Edge treats a C++ relay, with the network behind it, as one client. That network sees our Edge
+as one node that announces every name of our network::
 
     C++ relay == peering session == CppPeer --- Upstream --- EdgeRelay
                                       |-- CppLink: announces, subscribes, node sets
@@ -11,8 +11,8 @@ node that has everything ours has::
 Modules, all of which may be imported from outside:
 
 - ``cpp_peer``: :class:`~laps_relay.cpp.cpp_peer.CppPeer`, one C++ relay.
-- ``cpp_link``: what the two have advertised to each other over one session.
-- ``cpp_data``: the headers of its streams and datagrams.
-- ``cpp_words``: its hashes, announces and subscribes, made from ours.
-- ``directory``: all names that an Edge can give others.
+- ``cpp_link``: the announces and subscribes that both ends advertised over one session.
+- ``cpp_data``: the headers of streams and datagrams in the C++ dialect.
+- ``cpp_words``: hashes, announces and subscribes in the C++ dialect, converted from and to ours.
+- ``directory``: all names that an Edge can announce to foreign peers.
 """

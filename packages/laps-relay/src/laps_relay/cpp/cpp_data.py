@@ -1,11 +1,11 @@
-"""Data between us and a C++ relay: its own headers, and objects of draft 16 behind them.
+"""Data between us and a C++ relay: headers of the C++ dialect, followed by objects of draft 16.
 
 ::
 
     | 19, 2, SNS id, hash of the track, priority, ttl | subgroup stream
     | 14, 0, SNS id, hash of the track                | object datagram
 
-:class:`CppFeed` writes it, :class:`CppStreams` reads it.
+:class:`CppFeed` writes this data; :class:`CppStreams` reads it.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from laps_wire.peering.laps2 import DataHeader, DataKind
 __all__ = ["DEFAULT_TTL_MS", "CppFeed", "CppStreams"]
 
 DEFAULT_TTL_MS: Final = 5000
-"""What a C++ relay writes if nobody says otherwise; it takes 0 for no time at all."""
+"""The default TTL of C++ relays, written in place of 0: a C++ relay expires TTL 0 at once."""
 _NO_SUBSCRIBERS: Final = int(StreamCode.NO_SUBSCRIBERS)
 _CONTEXT: Final = 1
-"""There are no data contexts here, and nobody behind the sink looks at them."""
+"""A placeholder: the C++ dialect has no data contexts, and the sink does not read them."""
 
 
 class CppFeed(DirectFeed):
-    """A feed to a C++ relay."""
+    """A feed that writes one track to a C++ relay."""
 
     __slots__ = ("_sns_id",)
 
@@ -48,16 +48,16 @@ class CppFeed(DirectFeed):
         super().__init__(egress, key)
         self._sns_id = sns_id
 
-    def _stream_head(self, priority: int, ttl_ms: int, *, continued: bool) -> bytes:  # noqa: ARG002 - no room there
+    def _stream_head(self, priority: int, ttl_ms: int, *, continued: bool) -> bytes:  # noqa: ARG002 - not in the header
         told = ttl_ms or DEFAULT_TTL_MS
         return encode_stream_header(StreamHeader(self._sns_id, self._key, priority, told))
 
-    def _datagram_head(self, priority: int, ttl_ms: int) -> bytes:  # noqa: ARG002 - no room there
+    def _datagram_head(self, priority: int, ttl_ms: int) -> bytes:  # noqa: ARG002 - not in the header
         return encode_datagram_header(DatagramHeader(self._sns_id, self._key))
 
 
 class CppStreams(TrackStreams):
-    """The data streams of a C++ relay, into a sink that knows them by numbers of ours."""
+    """Passes the data streams of a C++ relay to a sink, under local stream numbers."""
 
     __slots__ = ("_takes",)
 
@@ -68,7 +68,7 @@ class CppStreams(TrackStreams):
         numbers: Iterator[int],
         takes: Callable[[int], bool],
     ) -> None:
-        """``takes`` says whether data with an SNS id is for us."""
+        """``takes`` returns whether data with an SNS id is for us."""
         super().__init__(egress, sink, numbers)
         self._takes = takes
 
@@ -100,7 +100,7 @@ class CppStreams(TrackStreams):
         self._sink.stream_opened(now, number, whole, data[start:], fin)
 
     def datagram(self, now: float, data: bytes) -> None:
-        """A datagram. Raises ``RemoteError`` if the peer broke the protocol."""
+        """Pass a datagram to the sink; raise ``RemoteError`` if the peer broke the protocol."""
         header, start = decode_datagram_header(data)
         if not self._takes(header.sns_id):
             return

@@ -1,4 +1,4 @@
-"""What we and the network of a C++ relay told each other over one session.
+"""The announces and subscribes that cross one session with a C++ relay, in both directions.
 
 ::
 
@@ -6,8 +6,8 @@
                -- nodes that came and went ------------------->
                <- announces, subscribes ----------------------   source: our node, always
 
-To its network we are one node that has everything that ours has. What it sends us back of that, and
-what nodes of our own network said to it elsewhere, is not taken: it would never end.
+The C++ network sees our Edge as one node that announces every name of our network. The link ignores
+entries whose source is a node of our own network: passing them on would create a loop.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _SEQUENCES: Final = 1 << 16
 
 
 class CppLimits(NamedTuple):
-    """What one C++ relay may fill."""
+    """How many entries one C++ relay may advertise."""
 
     max_nodes: int = 65_536
     max_announces: int = 1_048_576
@@ -57,31 +57,31 @@ class CppLimits(NamedTuple):
 
 
 class CppOwner(Protocol):
-    """What is done about what the C++ relay says."""
+    """Handles the announces and subscribes of a C++ relay."""
 
     def announced(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
-        """Its network publishes this."""
+        """Add a name that the C++ network announces."""
 
     def retracted(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
-        """It does not any more."""
+        """Withdraw a name that the C++ network no longer announces."""
 
     def takers_changed(self, now: float, key: int) -> None:
-        """Others want a track (:meth:`CppLink.takers`)."""
+        """Handle a change of the nodes that subscribe to a track (:meth:`CppLink.takers`)."""
 
     def asked_again(self, now: float, key: int) -> None:
-        """Who wants a track wants something else of it."""
+        """Handle a subscribe with new parameters from a node that already subscribes."""
 
 
 class _Taken(NamedTuple):
-    """What was subscribed to."""
+    """A track that the C++ network subscribes to."""
 
     name: FullTrackName
     info: cpp.SubscribeInfo
-    """The last one that came."""
+    """The latest subscribe for the track, of any node."""
 
 
 class CppLink:
-    """What was said over one session."""
+    """Sends our announces and subscribes, and keeps those of the C++ relay, for one session."""
 
     __slots__ = (
         "_announces",
@@ -111,7 +111,7 @@ class CppLink:
         ours: Callable[[NodeId], bool],
         limits: CppLimits,
     ) -> None:
-        """``source`` is our node; ``ours`` says whether a node is one of our own network."""
+        """``source`` is our node id; ``ours`` returns whether a node is in our own network."""
         self._owner = owner
         self._wire = wire
         self._source = source
@@ -122,77 +122,77 @@ class CppLink:
         """Our subscribes."""
         self._heard: Claims[tuple[AnnounceKind, FullTrackName]] = Claims()
         self._announces: dict[tuple[AnnounceKind, FullTrackName], None] = {}
-        """What the owner was told of that."""
+        """The names among ``_heard`` that the owner has as announced."""
         self._spaces: NamespaceTree[FullTrackName] = NamespaceTree()
-        """The namespaces among it."""
+        """The namespaces among ``_announces``."""
         self._takers: Claims[int] = Claims()
         self._tracks: dict[int, _Taken] = {}
         self._sequences: dict[tuple[int, NodeId], int] = {}
         self._nodes: set[NodeId] = set()
         self._sets: dict[int, frozenset[NodeId]] = {}
         self.said = 0.0
-        """When we last said something."""
+        """When the link last sent a message."""
 
-    # What we say
+    # Sending
 
     def _send(self, now: float, message: Any) -> None:
         self.said = now
-        with suppress(StateError):  # a session that is over says so by itself
+        with suppress(StateError):  # the session is over; the owner gets ``closed``
             self._wire.send(now, message)
 
     def alive(self, now: float, node: cpp.NodeInfo) -> None:
-        """Say who we are, again: it changes nothing there."""
+        """Advertise our node again, unchanged, to keep the session alive."""
         self._send(now, cpp.NodeInfoAdvertise(node))
 
     def announce(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
-        """Tell of a name that can be had from us."""
+        """Announce a name that our network publishes."""
         self._send(now, cpp.AnnounceInfoAdvertised(announce_info(self._source, kind, name)))
 
     def retract(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
-        """Tell that it cannot any more."""
+        """Withdraw the announce of a name."""
         self._send(now, cpp.AnnounceInfoWithdrawn(announce_info(self._source, kind, name)))
 
     def subscribe(self, now: float, key: int, name: FullTrackName, data: SubscribeData) -> None:
-        """Subscribe to a track, or ask for something else of it.
+        """Subscribe to a track, or change the parameters of the subscribe.
 
-        A number that was there before counts as the same subscribe, and is not looked at.
+        Each call uses a new sequence number: a C++ relay ignores a subscribe with a known one.
         """
         self._sequence = self._sequence % (_SEQUENCES - 1) + 1
         info = self._wants[key] = subscribe_info(self._sequence, self._source, name, data)
         self._send(now, cpp.SubscribeInfoAdvertised(info))
 
     def unsubscribe(self, now: float, key: int) -> None:
-        """Do not any more; it is said with all that was said before."""
+        """Withdraw the subscribe of a track, with the fields that it was advertised with."""
         info = self._wants.pop(key, None)
         if info is not None:
             self._send(now, cpp.SubscribeInfoWithdrawn(info))
 
-    # What is known
+    # Lookups
 
     def takers(self, key: int) -> tuple[NodeId, ...]:
-        """The nodes that want a track, lowest first."""
+        """Return the nodes that subscribe to a track, lowest id first."""
         return self._takers.of(key)
 
     def taken(self, key: int) -> tuple[FullTrackName, SubscribeData]:
-        """A track that somebody wants, and what of it."""
+        """Return the name and the latest subscribe of a track that has takers."""
         name, info = self._tracks[key]
         return name, SubscribeData(CPP_DRAFT.value, info.subscribe_data)
 
     def offers(self, name: FullTrackName) -> bool:
-        """Whether its network announces a track, or a namespace around it."""
+        """Return whether the C++ network announces a track or a namespace that contains it."""
         if (AnnounceKind.TRACK, name) in self._announces:
             return True
         return bool(self._spaces.covering(name.namespace))
 
     def takes(self, sns_id: int) -> bool:
-        """Whether data of a set is for us; a set may come behind its data."""
+        """Return whether data of a set is for us; True if the set has not arrived yet."""
         targets = self._sets.get(sns_id)
         return targets is None or self._source in targets
 
-    # What the peer says
+    # Receiving
 
     def event(self, now: float, event: Event) -> None:
-        """Take what the session tells. Raises ``RemoteError`` if the peer says too much."""
+        """Handle an event of the session; raise ``RemoteError`` if the peer exceeds a limit."""
         match event:
             case SubscribesAdvertised():
                 for info in event.subscribes:
@@ -220,11 +220,11 @@ class CppLink:
                 pass
 
     def _foreign(self, node: NodeId) -> bool:
-        """Whether a node is behind the C++ relay, and not one of ours that it has heard of."""
+        """Return whether a node is in the C++ network, and not in ours."""
         return node != self._source and not self._ours(node)
 
     def _seen(self, now: float, node: NodeId) -> None:
-        """A node is there."""
+        """Add a node, and restore its announces and subscribes if it was gone."""
         if not self._foreign(node):
             return
         self._nodes.add(node)
@@ -235,7 +235,7 @@ class CppLink:
             self._owner.takers_changed(now, key)
 
     def _gone(self, now: float, node: NodeId) -> None:
-        """A node is not there any more."""
+        """Remove a node, and suspend its announces and subscribes."""
         if node not in self._nodes:
             return
         self._nodes.discard(node)
@@ -263,7 +263,7 @@ class CppLink:
             self._settle(now, *found)
 
     def _settle(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
-        """Tell the owner whether a name is there, if that is news."""
+        """Report to the owner that a name was announced or withdrawn, if that changed."""
         announced = (kind, name)
         there = bool(self._heard.of(announced))
         if there and announced not in self._announces:
@@ -315,9 +315,9 @@ K = TypeVar("K")
 
 
 class Claims(Generic[K]):
-    """Things, each with the nodes that claim it.
+    """Maps announces or subscribes to the nodes that advertise them.
 
-    Of a node that claims nothing nothing is kept, however often it comes and goes.
+    A node can be hidden and shown again, with its entries. Nodes without entries use no memory.
     """
 
     __slots__ = ("_by_node", "_claims", "_gone", "_size")
@@ -326,15 +326,15 @@ class Claims(Generic[K]):
         self._claims: dict[K, set[NodeId]] = {}
         self._by_node: dict[NodeId, dict[K, None]] = {}
         self._gone: set[NodeId] = set()
-        """Those that claim something and are not there."""
+        """Hidden nodes that have entries."""
         self._size = 0
 
     def __len__(self) -> int:
-        """How many there are, each node's counted."""
+        """Return the number of pairs of an entry and a node."""
         return self._size
 
     def add(self, thing: K, node: NodeId) -> None:
-        """A node claims something; it is there, then."""
+        """Add an entry of a node."""
         nodes = self._claims.setdefault(thing, set())
         if node not in nodes:
             nodes.add(node)
@@ -342,7 +342,7 @@ class Claims(Generic[K]):
             self._size += 1
 
     def remove(self, thing: K, node: NodeId) -> bool:
-        """It does not any more; whether it did."""
+        """Remove an entry of a node; return whether the node had it."""
         nodes = self._claims.get(thing, set())
         if node not in nodes:
             return False
@@ -358,23 +358,23 @@ class Claims(Generic[K]):
         return True
 
     def hide(self, node: NodeId) -> list[K]:
-        """A node is gone; gives what it claims."""
+        """Hide a node; return its entries."""
         if node not in self._by_node:
             return []
         self._gone.add(node)
         return list(self._by_node[node])
 
     def show(self, node: NodeId) -> list[K]:
-        """It is back; gives what it claims, if it was gone."""
+        """Show a hidden node again; return its entries, or none if the node was not hidden."""
         if node not in self._gone:
             return []
         self._gone.discard(node)
         return list(self._by_node[node])
 
     def of(self, thing: K) -> tuple[NodeId, ...]:
-        """The nodes that claim something and are there, lowest first."""
+        """Return the nodes with an entry that are not hidden, lowest id first."""
         return tuple(sorted(self._claims.get(thing, set()) - self._gone))
 
     def __contains__(self, thing: K) -> bool:
-        """Whether somebody claims it, there or not."""
+        """Return whether any node has an entry, hidden or not."""
         return thing in self._claims

@@ -1,4 +1,4 @@
-"""A C++ relay, with the whole network behind it, as a client of our Edge.
+"""A C++ relay, with the network behind it, as a client of our Edge.
 
 ::
 
@@ -8,10 +8,10 @@
               <-announces------ Directory: names of our clients and of our network
               ==data, SNS====== Plane, in draft 16
 
-Its network sees ours as one node, and ours sees its nodes as more clients of this Edge. Its
-protocol has no answers: everything is accepted at once, and what has no publisher is looked for
-again. It drops objects with the id of a set that it does not know, so a set is sent some time
-before the first of them.
+The C++ network sees our network as one node. Our network sees the C++ nodes as clients of this
+Edge. The C++ protocol has no answers: :class:`CppPeer` accepts every subscribe at once, and retries
+tracks without a publisher. A C++ relay drops objects of an unknown set, so ``CppPeer`` sends a set
+some time before the first object.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from laps_wire.peering.session import Event
 __all__ = ["ALIVE_INTERVAL", "RETRY", "SET_DELAY", "CppPeer"]
 
 SET_DELAY: Final = 0.05
-"""Seconds between a set and the first data for it: streams overtake each other."""
+"""Seconds between a set and its first data: QUIC streams are not ordered."""
 ALIVE_INTERVAL: Final = 2.0
-"""How often something is sent, in seconds: a C++ relay gives up after five without a packet."""
+"""The longest silence in seconds: a C++ relay closes after five seconds without a packet."""
 RETRY: Final = 5.0
-"""Seconds until a track without a publisher is looked for again; they double each time."""
+"""Seconds until the first retry of a track without a publisher; the delay doubles each time."""
 _MOST_RETRY: Final = 60.0
 _ALIVE: Final = -1
-"""The key of that timer; the others have the key of a track."""
+"""The key of the keep-alive timer; the other timers have the key of a track."""
 
 
 @dataclass(slots=True)
 class _Served:
-    """A track that its network subscribed to."""
+    """A track that the C++ network subscribes to."""
 
     sns_id: int
     targets: tuple[NodeId, ...]
@@ -61,7 +61,7 @@ class _Served:
 
 
 class CppPeer(EdgePeer):
-    """One C++ relay at our Edge."""
+    """One C++ relay as a client of our Edge."""
 
     __slots__ = (
         "_directory",
@@ -90,9 +90,9 @@ class CppPeer(EdgePeer):
         limits: CppLimits = CppLimits(),  # noqa: B008 - a tuple
         setup: SetupOptions = NO_OPTIONS,
     ) -> None:
-        """``session`` is the Edge's number for it; ``node`` gives the node that we advertise.
+        """``session`` is the Edge's number for the peer; ``node`` returns our node to advertise.
 
-        ``ours`` says whether a node is one of our own network.
+        ``ours`` returns whether a node is in our own network.
         """
         sink = PlaneSink(plane, session, CPP_DRAFT)
         self._link = CppLink(self, wire, source=node().node_id, ours=ours, limits=limits)
@@ -111,22 +111,22 @@ class CppPeer(EdgePeer):
         self._directory = directory
         self._node = node
         self._served: dict[int, _Served] = {}
-        """Tracks that its network subscribed to, by key."""
+        """Tracks that the C++ network subscribes to, by key."""
         self._refused: dict[int, None] = {}
-        """Those of them that the Edge does not have."""
+        """Keys among ``_served`` that the Edge refused."""
         self._subscribed: dict[int, tuple[FullTrackName, SubscribeData]] = {}
         """Tracks that the Edge subscribed to, by key."""
         self._sent: dict[int, SubscribeData] = {}
-        """The subscribes that the C++ relay was sent for them."""
+        """The subscribes that the C++ relay has, by key."""
         self._dirty: dict[int, None] = {}
-        """Keys for which the two may differ."""
+        """Keys for which ``_subscribed`` and ``_sent`` may differ."""
         self._ended: dict[int, None] = {}
-        """Tracks that the Edge subscribed to and its network no longer announces."""
+        """Keys among ``_subscribed`` that the C++ network no longer announces."""
 
     # For the shell
 
     def open(self, now: float, address: str = "cpp") -> None:
-        """Join the Edge, and announce all names; call it once, before anything else."""
+        """Join the Edge and announce all names; call this once, before any other method."""
         self.client.open(now, address, upstream=False, distant=True)
         self._directory.watch(now, self.client.number, self)
         self._timers.set(_ALIVE, now + ALIVE_INTERVAL)
@@ -136,7 +136,7 @@ class CppPeer(EdgePeer):
         return super().pump(now) | self._flush(now)
 
     def handle_timeout(self, now: float) -> None:
-        """Do what is due."""
+        """Retry refused tracks, keep the session alive and send changed subscribes."""
         super().handle_timeout(now)
         self._flush(now)
 
@@ -153,7 +153,7 @@ class CppPeer(EdgePeer):
     # ForeignPeer
 
     def event(self, now: float, event: Event) -> None:
-        """Handle an event of the peering session; raise ``RemoteError`` for the peer's fault."""
+        """Handle an event of the peering session; raise ``RemoteError`` if the peer is at fault."""
         self._link.event(now, event)
         self._flush(now)
 
@@ -162,10 +162,10 @@ class CppPeer(EdgePeer):
         self._directory.unwatch(self.client.number)
         super().closed(now)
 
-    # NameWatcher: what we have
+    # NameWatcher: names of our network
 
     def named(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
-        """Announce a name, and look again for tracks below it."""
+        """Announce a name, and retry refused tracks that it covers."""
         self._link.announce(now, kind, name)
         for key in self._refused:
             wanted, _ = self._link.taken(key)
@@ -178,17 +178,17 @@ class CppPeer(EdgePeer):
         """Withdraw the announce of a name."""
         self._link.retract(now, kind, name)
 
-    # CppOwner: what it has, and wants
+    # CppOwner: announces and subscribes of the C++ network
 
     def announced(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
-        """Publish a name of its network at the Edge."""
+        """Publish a name of the C++ network at the Edge."""
         self.client.publish(now, kind, name)
         for key in [key for key in self._ended if self._link.offers(self._subscribed[key][0])]:
             del self._ended[key]
             self._accept(now, key)
 
     def retracted(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
-        """Withdraw a name of its network from the Edge."""
+        """Withdraw a name of the C++ network from the Edge; end tracks that it covered."""
         self.client.unpublish(now, kind, name)
         for key, (wanted, _) in list(self._subscribed.items()):
             if key not in self._ended and not self._link.offers(wanted):
@@ -196,7 +196,7 @@ class CppPeer(EdgePeer):
                 self._answer(now, key, Answer.ENDED, SubscribeCode.ENDED, "not announced any more")
 
     def takers_changed(self, now: float, key: int) -> None:
-        """Set the targets of a track's subscriber node set to the nodes that subscribed to it."""
+        """Set the targets of a track's subscriber node set to the nodes that subscribe."""
         targets, served = self._link.takers(key), self._served.get(key)
         if served is None:
             if targets:
@@ -215,7 +215,7 @@ class CppPeer(EdgePeer):
             self._wire.update_sns(now, served.sns_id, targets)
 
     def asked_again(self, now: float, key: int) -> None:
-        """Subscribe again: a subscriber may have asked for a new group."""
+        """Subscribe at the Edge again: a subscriber may request a new group."""
         if key in self._served and self._timers.when(key) is None:
             self._subscribe(now, key)
 
@@ -232,14 +232,14 @@ class CppPeer(EdgePeer):
     def edge_subscribed(
         self, now: float, key: int, name: FullTrackName, data: SubscribeData
     ) -> None:
-        """Subscribe to a track of its network, and accept at once: its protocol has no answers."""
+        """Subscribe to a track of the C++ network; accept at once: the protocol has no answers."""
         self._subscribed[key] = (name, data)
         self._dirty[key] = None
         self._ended.pop(key, None)
         self._accept(now, key)
 
     def edge_unsubscribed(self, now: float, key: int, name: FullTrackName) -> None:  # noqa: ARG002
-        """Unsubscribe from a track of its network."""
+        """Unsubscribe from a track of the C++ network."""
         del self._subscribed[key]
         self._dirty[key] = None
         self._ended.pop(key, None)
@@ -257,8 +257,8 @@ class CppPeer(EdgePeer):
     def _flush(self, now: float) -> bool:
         """Send the subscribes that changed; return whether there were any.
 
-        The Edge subscribes to each announced track for a moment, until it knows that no client
-        watches it; such a subscribe is not sent.
+        The Edge briefly subscribes to each announced track, until it knows that no client has
+        subscribed. Such a subscribe is withdrawn before this method runs, and is not sent.
         """
         dirty, self._dirty = self._dirty, {}
         for key in dirty:
@@ -272,18 +272,18 @@ class CppPeer(EdgePeer):
         return bool(dirty)
 
     def edge_accepted(self, now: float, key: int, data: SubscribeData) -> None:  # noqa: ARG002
-        """Note that the Edge serves a track."""
+        """Reset the retry delay of a track that the Edge serves."""
         self._served[key].retry = RETRY
 
     def edge_refused(
         self,
         now: float,
         key: int,
-        code: SubscribeCode,  # noqa: ARG002 - there is nobody to tell it
+        code: SubscribeCode,  # noqa: ARG002 - the C++ protocol has no refusals
         reason: str,  # noqa: ARG002
         data: SubscribeData,  # noqa: ARG002
     ) -> None:
-        """Note that the Edge does not serve a track, and look for it again later."""
+        """Schedule a retry of a track that the Edge refused."""
         served = self._served.get(key)
         if served is not None:
             self._refused[key] = None

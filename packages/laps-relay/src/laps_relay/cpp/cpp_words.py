@@ -1,7 +1,7 @@
-"""What we say to a C++ relay, in its words: hashes, announces, subscribes.
+"""Hashes, announces and subscribes in the dialect of C++ relays.
 
-The names are those of the client protocol in its draft 16. The hash of a full name is the track's
-alias on both sides (docs/spec/laps-cpp.md).
+Messages of the client protocol are encoded in draft 16. Both sides use the hash of the full name as
+the alias of a track (docs/spec/laps-cpp.md).
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ __all__ = [
 ]
 
 CPP_DRAFT: Final = Draft.D16
-"""The draft of the build that we peer with."""
+"""The MoQT draft of the C++ relays that we peer with."""
 _DEFAULT_PRIORITY: Final = 128
 
 
 class CityHasher:
-    """A track's key as the C++ relay makes it."""
+    """Computes the key of a track as C++ relays do."""
 
     __slots__ = ()
 
     def full_name(self, fields: Iterable[bytes], name: bytes) -> int:
-        """The full-name hash, 62 bits."""
+        """Return the 62-bit hash of a full name, given as namespace fields and track name."""
         return track_hashes(fields, name, DRAFT16_BITS).fullname
 
     def key_of(self, name: FullTrackName) -> int:
-        """The same of a full name."""
+        """Return the 62-bit hash of a full name."""
         return self.full_name(name.namespace.fields, name.name)
 
 
@@ -58,13 +58,16 @@ CITY: Final = CityHasher()
 
 
 def announce_info(source: NodeId, kind: AnnounceKind, name: FullTrackName) -> cpp.AnnounceInfo:
-    """A name that can be had from ``source``."""
+    """Return the announce of a name that ``source`` publishes."""
     flags = cpp.FLAG_NAMESPACE if kind is AnnounceKind.NAMESPACE else 0
     return cpp.AnnounceInfo(source, CITY.key_of(name), name.namespace, name.name, flags)
 
 
 def announced_name(info: cpp.AnnounceInfo) -> tuple[AnnounceKind, FullTrackName] | None:
-    """What is announced; None if a track's name is not that of its hash, or a namespace has one."""
+    """Return the kind and the name of an announce.
+
+    Return None if a track does not match its hash, or if a namespace has a track name.
+    """
     if info.is_namespace:
         if info.name:
             return None
@@ -81,10 +84,10 @@ def announced_name(info: cpp.AnnounceInfo) -> tuple[AnnounceKind, FullTrackName]
 def subscribe_info(
     sequence: int, source: NodeId, name: FullTrackName, data: SubscribeData
 ) -> cpp.SubscribeInfo:
-    """A track that is wanted at ``source``; ``data`` is what our clients asked for together.
+    """Return the subscribe of ``source`` to a track; ``data`` is our clients' merged SUBSCRIBE.
 
-    The relay at the publisher reads SUBSCRIBER_PRIORITY and NEW_GROUP_REQUEST, and cannot do
-    without the former.
+    The relay at the publisher reads SUBSCRIBER_PRIORITY and NEW_GROUP_REQUEST, and requires the
+    former.
     """
     asked = read_subscribe(data)
     priority = group = None
@@ -108,7 +111,7 @@ def subscribe_info(
 
 
 def subscribed_track(info: cpp.SubscribeInfo) -> FullTrackName | None:
-    """The track that is wanted; None if nobody can read it, or it is not that of its hash."""
+    """Return the track of a subscribe; None if it cannot be decoded or does not match its hash."""
     try:
         name = decode_subscribe_body(info.subscribe_data, CPP_DRAFT).track
     except LapsError:

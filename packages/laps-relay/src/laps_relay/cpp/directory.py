@@ -1,15 +1,15 @@
-"""All names that an Edge can give others: of its own clients, and of the network behind it.
+"""All names that an Edge can announce to foreign peers: of its clients and of its network.
 
 ::
 
     EdgeRelay --events--> Directory <--discovered, vanished-- network (tracks)
                               |
-                              '--> a watcher hears of each name once, and never of what
-                                   its own session publishes
+                              '--> NameWatcher: each name once, except names that only
+                                   the watcher's own session publishes
 
-Peers that are no part of the network but want to hear of names (C++ relays) watch it. Namespaces of
-the network are published at the Edge by the bridge, so they are among its events; tracks are not
-(see :mod:`laps_relay.network.bridge`) and come by themselves.
+C++ relays watch the directory: they are no part of the network, but need its names. The bridge
+publishes namespaces of the network at the Edge, so the Edge's events include them. The bridge does
+not publish tracks (see :mod:`laps_relay.network.bridge`): the network reports these directly.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ __all__ = ["Directory", "NameWatcher"]
 
 
 class NameWatcher(Protocol):
-    """Somebody who wants to hear of all names; a namespace has an empty track name."""
+    """Receives the changes of a directory; a namespace has an empty track name."""
 
     def named(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
-        """There is a name."""
+        """Add a name that another session publishes."""
 
     def unnamed(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
-        """There is not any more."""
+        """Remove a name that no other session publishes."""
 
 
 class Directory:
-    """Names, with the sessions that publish each."""
+    """Maps each name to the sessions that publish it, and notifies watchers."""
 
     __slots__ = ("_names", "_network", "_watchers")
 
     def __init__(self, network: int) -> None:
-        """``network`` is the Edge's number of the session with its own network."""
+        """``network`` is the Edge's number for the session with its own network."""
         self._network = network
         self._names: dict[Announced, dict[int, None]] = {}
         self._watchers: dict[int, NameWatcher] = {}
@@ -55,17 +55,17 @@ class Directory:
     # Watchers
 
     def watch(self, now: float, session: int, watcher: NameWatcher) -> None:
-        """Tell everything that there is, and everything new, but nothing of its own session."""
+        """Add a watcher; give it all current and later names of sessions other than its own."""
         self._watchers[session] = watcher
         for kind, name in list(self.visible(session)):
             watcher.named(now, kind, name)
 
     def unwatch(self, session: int) -> None:
-        """Tell nothing more."""
+        """Remove the watcher of a session."""
         self._watchers.pop(session, None)
 
     def visible(self, session: int) -> Iterator[Announced]:
-        """What others than a session publish."""
+        """Yield the names that sessions other than ``session`` publish."""
         return (
             announced
             for announced, sessions in self._names.items()
@@ -75,7 +75,7 @@ class Directory:
     # Names
 
     def observe(self, now: float, events: Iterable[RelayEvent]) -> None:
-        """What happened at the Edge."""
+        """Add and remove names according to events of the Edge."""
         for event in events:
             match event:
                 case NamespaceAdded():
@@ -92,11 +92,11 @@ class Directory:
                     pass
 
     def discovered(self, now: float, track: FullTrackName) -> None:
-        """Somebody in the network announced a track."""
+        """Add a track that the network announces."""
         self._add(now, self._network, (AnnounceKind.TRACK, track))
 
     def vanished(self, now: float, track: FullTrackName) -> None:
-        """Nobody there does any more."""
+        """Remove a track that the network no longer announces."""
         self._remove(now, self._network, (AnnounceKind.TRACK, track))
 
     def _add(self, now: float, session: int, announced: Announced) -> None:
@@ -111,7 +111,7 @@ class Directory:
     def _remove(self, now: float, session: int, announced: Announced) -> None:
         sessions = self._names.get(announced, {})
         if session not in sessions:
-            return  # a track that was subscribed to, not pushed
+            return  # the source of a subscription, not of a PUBLISH
         told = self._told(sessions)
         del sessions[session]
         if not sessions:
@@ -122,7 +122,7 @@ class Directory:
                 self._watchers[number].unnamed(now, *announced)
 
     def _told(self, sessions: dict[int, None]) -> list[int]:
-        """The watchers that are told of a name with these publishers."""
+        """Return the watchers to which a name with these publishers is visible."""
         return [
             number for number in self._watchers if any(session != number for session in sessions)
         ]

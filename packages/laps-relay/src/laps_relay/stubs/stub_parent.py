@@ -1,4 +1,4 @@
-"""A Stub at its parent Edge: a client like others, that speaks the peering protocol.
+"""A Stub at its parent Edge: a client that speaks the peering protocol.
 
 ::
 
@@ -7,9 +7,9 @@
          <-subscribes----- its SUBSCRIBE to the session <-- (only what the Stub announced)
          ==data, SNS 0==== Plane
 
-The network does not see the Stub. The parent's own bridge announces what the Stub publishes and
-subscribes to what it asks for, as for any client. The authorizer and the caps of a session hold for
-it.
+The network does not see the Stub. As for any client, the parent's bridge announces the Stub's names
+and subscribes to the tracks that the Stub requests. The authorizer and the caps of a session
+apply to the Stub.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from laps_wire.peering.session import Event
 __all__ = ["StubParent"]
 
 _RETRY: Final = 1.0
-"""How often a track that the Stub subscribed to in vain is looked for again, in seconds."""
+"""Seconds between retries of a track that the Edge refused."""
 
 
 class StubParent(EdgePeer):
-    """One Stub at its parent."""
+    """One Stub as a client of its parent Edge."""
 
     __slots__ = ("_contexts", "_link", "_refused")
 
@@ -66,9 +66,9 @@ class StubParent(EdgePeer):
         setup: SetupOptions = NO_OPTIONS,
         limits: StubLimits = StubLimits(),  # noqa: B008 - a tuple
     ) -> None:
-        """``session`` is the Edge's number for it; ``node`` and ``epoch`` are the parent's own.
+        """``session`` is the Edge's number for the Stub; ``node`` and ``epoch`` are the parent's.
 
-        ``contexts`` gives random numbers of 32 bits that are not 0. ``setup`` may carry a token
+        ``contexts`` returns random numbers of 32 bits, never 0. ``setup`` may carry a token
         by which the authorizer recognises Stubs.
         """
         super().__init__(
@@ -84,11 +84,11 @@ class StubParent(EdgePeer):
         )
         self._contexts = contexts
         self._refused: dict[int, tuple[FullTrackName, SubscribeData, SubscribeCode]] = {}
-        """What the Stub subscribed to and was refused; it is looked for again."""
+        """Subscribes of the Stub that the Edge refused, by key; each is retried."""
         self._link = StubLink(self, wire, hasher, source=node, epoch=epoch, limits=limits)
 
     def open(self, now: float, address: str = "stub") -> None:
-        """Join the Edge; call it once, before anything else."""
+        """Join the Edge; call this once, before any other method."""
         self.client.open(now, address, upstream=False)
 
     def _due(self, now: float, key: int) -> None:
@@ -114,7 +114,7 @@ class StubParent(EdgePeer):
         self.client.subscribe_at_edge(now, key, name, data, feed)
 
     def _settle(self, key: int) -> None:
-        """Forget a refusal: nothing is to be looked for again."""
+        """Remove the refusal of a track and its retry timer."""
         self._refused.pop(key, None)
         self._timers.cancel(key)
 
@@ -125,7 +125,7 @@ class StubParent(EdgePeer):
         self.client.unsubscribe_at_edge(now, key)
 
     def responded(self, now: float, link: StubLink, response: SubscribeResponse) -> None:
-        """Give the Edge the Stub's answer."""
+        """Pass the Stub's response to the Edge."""
         del link
         self.client.subscribe_answered(
             now,
@@ -158,14 +158,14 @@ class StubParent(EdgePeer):
         self._link.unsubscribe(now, key)
 
     def edge_accepted(self, now: float, key: int, data: SubscribeData) -> None:
-        """Tell the Stub that the Edge serves a track."""
+        """Respond to the Stub that the Edge serves a track."""
         self._settle(key)
         self._link.respond(now, key, SubscribeCode.ACCEPTED, "", data)
 
     def edge_refused(
         self, now: float, key: int, code: SubscribeCode, reason: str, data: SubscribeData
     ) -> None:
-        """Tell the Stub that the Edge does not serve a track, and look for it again later."""
+        """Schedule a retry of a track that the Edge refused; inform the Stub if the code is new."""
         info = self._link.takers.get(key)
         subscribe = None if info is None else read_subscribe(info.data)
         if info is None or subscribe is None:

@@ -1,4 +1,4 @@
-"""The Stub relay: sessions with parents, and nothing of the network beyond them (laps-2, 4.5).
+"""The Stub relay: sessions with parents, without routing (laps-2, 4.5).
 
 ::
 
@@ -10,9 +10,9 @@
     poll_dials <------------------  Dialler: the configured parents
     poll_dirty, poll_transmit <---  Peers
 
-A Stub has no node base, no floods, no subscriber node sets and no steering: each parent does all of
-that for it. Every public method does what it says and lets everything settle. The relay reads no
-clock and does no I/O. It has the methods of :class:`~laps_sdk.peering.port.PeerRelay`.
+A Stub has no node base, no floods, no subscriber node sets and no steering: its parents do
+that for it. Every public method processes all resulting events before it returns. The relay reads
+no clock and does no I/O. It implements :class:`~laps_sdk.peering.port.PeerRelay`.
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ __all__ = ["STUB_NODE", "StubRelay"]
 STUB_NODE: Final = NodeId(0)
 """The node id of every Stub (laps-2, 4.5)."""
 STAY_WAIT: Final = 2.0
-"""Seconds after which a drain that was taken back is over."""
+"""Seconds after :meth:`StubRelay.stay` until the relay has its normal load class again."""
 MAX_ROUNDS: Final = 1_000
-"""Rounds of settling in one turn; more can only be a fault of ours, and would hang the relay."""
+"""The most rounds of event handling in one call; a defect must not hang the relay."""
 
 
 class StubRelay:
-    """A Stub: it dials its parents and joins their sessions to its uplink."""
+    """A Stub, which dials its parents and joins their sessions to its uplink."""
 
     __slots__ = (
         "_authenticator",
@@ -140,7 +140,7 @@ class StubRelay:
                 labels=tuple(Label(name, value) for name, value in identity.labels),
             )
         )
-        """What the relay says of itself to parents."""
+        """The signed node information that parents receive in the handshake."""
         self.uplink = uplink
         self.links = Links()
         self.peers = Peers(
@@ -172,7 +172,7 @@ class StubRelay:
 
     @property
     def flight(self) -> float:
-        """How long something may be under way to a parent, sent again if it was lost: seconds."""
+        """The seconds that a message to a parent may take, including one retransmission."""
         trips = [link.srtt_us for link in self.links.by_session.values() if link.up]
         return 2e-6 * max(trips) + self._settings.batch if trips else 0.0
 
@@ -189,7 +189,7 @@ class StubRelay:
         spki_hash: bytes,
         dial: Dial | None = None,
     ) -> None:
-        """A connection stands; ``spki_hash`` is of the listener's TLS key, on both sides."""
+        """Add a connection; ``spki_hash`` is the hash of the listener's TLS key, on both sides."""
         self.links.add(Link(session, egress, alpn, dial, opened=now))
         if dial is not None:
             self.dialler.made(now, dial.number, session)
@@ -199,22 +199,22 @@ class StubRelay:
     def control_data(
         self, now: float, session: int, stream_id: int, data: bytes, fin: bool = False
     ) -> None:
-        """Bytes of a bidirectional stream."""
+        """Take bytes of a bidirectional stream."""
         self.peers.stream_data(now, session, stream_id, data, fin)
         self._settle(now)
 
     def control_reset(self, now: float, session: int, stream_id: int, code: int = 0) -> None:
-        """The peer reset its half of a bidirectional stream."""
+        """Handle a reset of the peer's half of a bidirectional stream."""
         self.peers.stream_reset(now, session, stream_id, code)
         self._settle(now)
 
     def control_stopped(self, now: float, session: int, stream_id: int, code: int = 0) -> None:
-        """The peer reads our half of a bidirectional stream no more."""
+        """Handle STOP_SENDING of the peer for our half of a bidirectional stream."""
         self.peers.stop_sending(now, session, stream_id, code)
         self._settle(now)
 
     def connection_closed(self, now: float, session: int, code: int = 0, reason: str = "") -> None:
-        """A connection is gone; its number is free again."""
+        """Remove a closed connection; the shell may use its number again."""
         self.peers.closed(now, session, code, reason)
         self._settle(now)
         self.links.remove(session)
@@ -222,7 +222,7 @@ class StubRelay:
     def measured(
         self, now: float, session: int, srtt_us: int, loss: float = 0.0, congested: bool = False
     ) -> None:
-        """What the transport measures on a connection; the shell says it now and then."""
+        """Set the transport's measurements of a connection; the shell calls this periodically."""
         link = self.links.get(session)
         if link is None:
             return
@@ -234,7 +234,7 @@ class StubRelay:
     # Data, from the shell
 
     def data_stream(self, now: float, session: int, stream_id: int, data: bytes, fin: bool) -> None:
-        """A chunk of a unidirectional stream of a parent."""
+        """Take a chunk of a unidirectional stream of a parent."""
         link = self.links.get(session)
         if link is None:
             return
@@ -245,7 +245,7 @@ class StubRelay:
             self._settle(now)
 
     def data_reset(self, now: float, session: int, stream_id: int, code: int) -> None:
-        """A parent abandoned a unidirectional stream."""
+        """Handle a parent's reset of a unidirectional stream."""
         link = self.links.get(session)
         if link is None:
             return
@@ -255,7 +255,7 @@ class StubRelay:
             link.foreign_peer.stream_reset(now, stream_id, code)
 
     def datagram(self, now: float, session: int, data: bytes) -> None:
-        """A datagram of a parent; one that comes before the handshake is over is lost."""
+        """Take a datagram of a parent; drop it before the end of the handshake."""
         link = self.links.get(session)
         if link is None or link.foreign_peer is None:
             return
@@ -268,13 +268,13 @@ class StubRelay:
     def out_stream_gone(
         self, now: float, session: int, stream: OutStream, lost: int, *, stopped: bool
     ) -> None:
-        """An outgoing data stream was dropped by the egress, or stopped by the parent."""
+        """Handle an outgoing data stream that the egress dropped or the parent stopped."""
         link = self.links.get(session)
         if link is not None and link.foreign_peer is not None:
             link.foreign_peer.out_stream_gone(now, stream, lost, stopped=stopped)
 
     def _data(self, now: float, link: Link, stream_id: int, data: bytes, fin: bool) -> None:
-        """Take a chunk of a stream; raises ``RemoteError`` for a parent's fault."""
+        """Take a chunk of a stream; raise ``RemoteError`` if the parent is at fault."""
         early = link.early
         if link.foreign_peer is None:
             if early is None:
@@ -287,30 +287,30 @@ class StubRelay:
     # Operator commands
 
     def set_contacts(self, now: float, contacts: Iterable[Contact]) -> None:
-        """Set the parents to be connected with; connections with others end."""
+        """Set the parents to connect to; close connections to others."""
         self.dialler.set_contacts(now, contacts)
         self._settle(now)
 
     def set_own_contacts(self, now: float, contacts: tuple[str, ...]) -> None:
-        """Set how others reach us."""
+        """Set the contacts at which other relays can dial this relay."""
         if contacts != self.info.node.contacts:
             self._say(replace(self.info.node, contacts=contacts))
             self._settle(now)
 
     def set_load(self, now: float, load: Load) -> None:
-        """Set how busy the relay is; who drains does so to the end."""
+        """Set the load of the relay; do nothing while it drains."""
         node = self.info.node
         if node.load.load_class is not LoadClass.DRAINING and load != node.load:
             self._say(replace(node, load=load))
             self._settle(now)
 
     def set_peer_filter(self, now: float, may_peer: PeerFilter) -> None:
-        """Set another filter for peers; sessions that it forbids end."""
+        """Replace the filter of peers; close sessions that the new filter forbids."""
         self.peers.set_policy(now, may_peer, lambda _node: None)
         self._settle(now)
 
     def forget_key(self, node: NodeId) -> bool:
-        """Let another key have the id of a node that has no session; False: there is nothing."""
+        """Release the key of a node without a session; return False if there is no such key."""
         if not self.peers.forget_key(node):
             return False
         self._events.append(KeyForgotten(node=node))
@@ -319,7 +319,7 @@ class StubRelay:
     def drain(
         self, now: float, seconds: float, reason: str = "", alternates: tuple[str, ...] = ()
     ) -> None:
-        """Go away: tell all parents."""
+        """Start to drain: inform all parents and stop dialling."""
         self.dialler.stop()
         self._stays_at = None
         self.set_load(now, Load(LoadClass.DRAINING, 1000))
@@ -327,7 +327,7 @@ class StubRelay:
         self._settle(now)
 
     def stay(self, now: float) -> None:
-        """Take :meth:`drain` back: sessions live, and parents are dialled again."""
+        """Cancel :meth:`drain`: keep the sessions and dial parents again."""
         if self.info.node.load.load_class is not LoadClass.DRAINING:
             return
         self.dialler.resume()
@@ -337,7 +337,7 @@ class StubRelay:
         self._settle(now)
 
     def close_all(self, now: float, code: int = CloseCode.NO_ERROR, reason: str = "") -> None:
-        """End everything at once."""
+        """Close all sessions and stop dialling."""
         self.dialler.stop()
         self.peers.close_all(now, code, reason)
         self._settle(now)
@@ -345,27 +345,27 @@ class StubRelay:
     # Polls and time
 
     def poll_dirty(self) -> list[int]:
-        """Sessions that may have something to send; taken once."""
+        """Return the sessions that may have something to send, and clear that list."""
         return self.peers.poll_dirty()
 
     def poll_transmit(self, session: int) -> list[Transmit]:
-        """What a session wants the shell to do, in order."""
+        """Return the commands of a session to the transport, in order."""
         return self.peers.poll_transmit(session)
 
     def poll_dials(self, now: float) -> list[Dial]:
-        """Whom to dial now."""
+        """Return the dials to start now."""
         dials = self.dialler.poll_dials(now)
         for dial in dials:
             self._events.append(Dialled(contact=dial.contact, node=dial.node, dynamic=dial.dynamic))
         return dials
 
     def dial_failed(self, now: float, number: int, reason: str) -> None:
-        """A dial has led to nothing."""
+        """Handle a failed dial."""
         self.dialler.failed(now, number, reason)
         self._settle(now)
 
     def poll_events(self) -> list[PeerReport]:
-        """What happened, for logs and telemetry; taken once."""
+        """Return the reports for logs and telemetry since the last call."""
         for report in self.dialler.poll_reports():
             self._events.append(
                 Dialled(
@@ -379,15 +379,15 @@ class StubRelay:
         return taken
 
     def poll_known_keys(self) -> dict[NodeId, bytes] | None:
-        """Which keys hold node ids, if that has changed; the next life is to be given them."""
+        """Return the keys that hold node ids, if they changed; pass them to the next start."""
         return self.peers.poll_known_keys()
 
     def poll_timeout(self) -> float | None:
-        """When :meth:`handle_timeout`, or :meth:`poll_dials`, wants to be called."""
+        """Return when to call :meth:`handle_timeout` and :meth:`poll_dials`; None for never."""
         return earliest(self.peers.poll_timeout(), self._stays_at, self.dialler.poll_timeout())
 
     def handle_timeout(self, now: float) -> None:
-        """Do what is due."""
+        """Run the timers that are due."""
         self.peers.handle_timeout(now)
         self._settle(now)
         if self._stays_at is not None and self._stays_at <= now:
@@ -395,19 +395,19 @@ class StubRelay:
             self._say(replace(self.info.node, load=Load(LoadClass.NORMAL, 0)))
 
     def contacts(self) -> list[DialRow]:
-        """Where parents are dialled, and how far each dial has come."""
+        """Return the contacts of parents, with the state of each dial."""
         return self.dialler.rows()
 
     # Settling
 
     def _say(self, node: NodeSelf) -> None:
-        """Say something else of ourselves in the handshakes that follow."""
+        """Sign new node information for the handshakes that follow."""
         self._sequence += 1
         stamp = Stamp(self._epoch, self._sequence)
         self.info = self._authenticator.sign_node(replace(node, stamp=stamp))
 
     def _settle(self, now: float) -> None:
-        """Handle events until there are none; a call from inside is left to the outer one."""
+        """Handle events until there are none; a nested call returns at once."""
         if self._settling:
             return
         self._settling = True
@@ -455,7 +455,7 @@ class StubRelay:
         self.dialler.observe(now, session, event)
 
     def _session_up(self, now: float, session: int, up: PeerUp) -> None:
-        """A parent is there: join it to the uplink."""
+        """Join a parent whose handshake is complete to the uplink."""
         link = self.links.by_session[session]
         node = up.node.node.node_id
         link.info = up.node
@@ -506,7 +506,7 @@ class StubRelay:
             link.foreign_peer.closed(now)
 
     def _message_received(self, now: float, session: int, event: Event) -> None:
-        """Give a parent's message to the uplink."""
+        """Pass a parent's message to the uplink."""
         link = self.links.get(session)
         if link is None or link.foreign_peer is None:
             return

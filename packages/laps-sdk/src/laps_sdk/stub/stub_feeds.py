@@ -1,8 +1,8 @@
-"""What a Stub publishes, to every parent that asked for it.
+"""Feeds that send a Stub's tracks to every parent that subscribes to them.
 
-Everything goes to one parent; while the Stub moves, the old one serves on, and both are fed: who
-subscribed beyond the old parent may not have reached the new one yet. Who gets an object from both
-keeps one of them, as with any track that two relays serve.
+A Stub normally serves one parent. While the Stub moves to another parent, it sends to both: some
+subscribers behind the old parent may not have reached the new one yet. A receiver of both copies
+keeps one, as with any track that two relays serve.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ P = TypeVar("P", bound=Hashable)
 
 
 class SplitStream:
-    """One stream to each parent."""
+    """A stream that is sent to several parents, as one part for each."""
 
     __slots__ = ("_registry", "parts")
 
@@ -31,23 +31,23 @@ class SplitStream:
 
     @property
     def closed(self) -> bool:
-        """Whether nobody takes more."""
+        """Whether all parts are closed."""
         return all(part.closed for part in self.parts)
 
     @property
     def queued(self) -> int:
-        """Bytes that wait for the slowest."""
+        """The number of bytes that the slowest part has queued."""
         return max((part.queued for part in self.parts), default=0)
 
     def write(self, data: bytes, fin: bool = False) -> None:
-        """Pass bytes on by reference."""
+        """Write bytes to all parts, without a copy."""
         for part in list(self.parts):
             part.write(data, fin)
         if fin:
             self._end()
 
     def reset(self, code: int) -> None:
-        """Abandon it."""
+        """Reset all parts."""
         for part in list(self.parts):
             part.reset(code)
         self._end()
@@ -57,16 +57,16 @@ class SplitStream:
             self._registry.pop(part, None)
 
     def set_priority(self, priority: int) -> None:
-        """The parts have the publisher's."""
+        """Do nothing: the parts keep the publisher's priority."""
 
     def set_deadline(self, deadline: float | None) -> None:
-        """When what has not been sent is given up."""
+        """Set when all parts drop bytes that are not sent yet."""
         for part in self.parts:
             part.set_deadline(deadline)
 
 
 class _TrackFeeds(Generic[P]):
-    """A :class:`~laps_sdk.upstream.interfaces.Feed` to some parents."""
+    """A :class:`~laps_sdk.upstream.interfaces.Feed` of one track to several parents."""
 
     __slots__ = ("_registry", "feeds")
 
@@ -83,7 +83,7 @@ class _TrackFeeds(Generic[P]):
         deadline: float | None = None,
         continued: bool = False,
     ) -> OutStream:
-        """Begin a stream to each."""
+        """Open a stream to each parent."""
         parts = [
             feed.open_stream(
                 now, priority=priority, ttl_ms=ttl_ms, deadline=deadline, continued=continued
@@ -93,7 +93,7 @@ class _TrackFeeds(Generic[P]):
         return SplitStream(self._registry, parts)
 
     def send_datagram(self, now: float, payload: bytes, *, priority: int, ttl_ms: int = 0) -> bool:
-        """Send an object to each; whether anybody can have it."""
+        """Send an object to each parent; return whether any parent can receive it."""
         taken = [
             feed.send_datagram(now, payload, priority=priority, ttl_ms=ttl_ms)
             for feed in self.feeds.values()
@@ -102,7 +102,7 @@ class _TrackFeeds(Generic[P]):
 
 
 class StubFeeds(Generic[P]):
-    """All tracks that parents have asked for."""
+    """The feeds of all tracks that parents subscribe to."""
 
     __slots__ = ("_registry", "_tracks")
 
@@ -111,13 +111,13 @@ class StubFeeds(Generic[P]):
         self._tracks: dict[int, _TrackFeeds[P]] = {}
 
     def add(self, key: int, parent: P, feed: Feed) -> Feed:
-        """A parent asks for a track; gives the feed for all who did."""
+        """Add the feed of a parent to a track; return the feed to all parents of the track."""
         track = self._tracks.setdefault(key, _TrackFeeds(self._registry))
         track.feeds[parent] = feed
         return track
 
     def remove(self, key: int, parent: P) -> bool:
-        """It does not any more; whether nobody is left."""
+        """Remove a parent from a track; return whether it was the last one."""
         track = self._tracks.get(key)
         if track is None or track.feeds.pop(parent, None) is None or track.feeds:
             return False
@@ -125,20 +125,20 @@ class StubFeeds(Generic[P]):
         return True
 
     def drop(self, key: int) -> None:
-        """Nobody gets a track any more."""
+        """Remove a track with all its feeds."""
         self._tracks.pop(key, None)
 
     def of(self, parent: P) -> list[int]:
-        """The tracks that a parent asked for."""
+        """Return the keys of the tracks that a parent subscribes to."""
         return [key for key, track in self._tracks.items() if parent in track.feeds]
 
     def owners(self, key: int) -> list[P]:
-        """Who asked for a track."""
+        """Return the parents that subscribe to a track."""
         track = self._tracks.get(key)
         return [] if track is None else list(track.feeds)
 
     def gone(self, part: OutStream) -> SplitStream | None:
-        """A parent's part of a stream is gone; the whole of it, if it was the last one."""
+        """Remove a parent's part of a stream; return the stream if that was its last part."""
         stream = self._registry.pop(part, None)
         if stream is None:
             return None

@@ -1,4 +1,4 @@
-"""A Stub's way up: its Edge relay's upstream session, and the parents behind it.
+"""The uplink of a Stub: the upstream session of its Edge relay, and the parents behind it.
 
 ::
 
@@ -6,10 +6,11 @@
     of the Stub                    |     '---- UplinkParent             ready to take over
                                    '-- who serves what
 
-Everything goes to one parent, the one with the lowest sRTT. Another one takes over when it dies or
-drains, or when nothing is under way and another one is nearer. A parent that drains serves on: a
-track moves when the new one has it and what the old one began has ended (make before break), and
-what comes from both is delivered once, by the forwarding plane.
+A Stub announces and subscribes at its active parent, the one with the lowest sRTT. Another parent
+takes over when the active one fails or drains, or when the active one is idle and another is
+nearer. A parent that drains still serves. A track moves when the new parent serves it and the old
+parent's streams have ended (make before break). The forwarding plane delivers objects from both
+parents once.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from laps_wire.peering.session import Draining, Event, Staying
 __all__ = ["StubUplink", "UplinkParent"]
 
 _GRACE: Final = 5.0
-"""How long tracks may be without a parent before they have ended, in seconds."""
+"""Seconds without a parent after which subscriptions are refused."""
 
 
 class UplinkParent:
@@ -71,18 +72,18 @@ class UplinkParent:
         self.srtt_us = srtt_us
         self.draining = False
         self.serves: set[int] = set()
-        """The keys that it accepted."""
+        """The keys of the tracks that the parent accepted."""
         self.link = StubLink(self, wire, uplink.hasher, source=STUB, epoch=uplink.epoch)
         self._streams = TrackStreams(egress, uplink.sink, uplink.numbers)
 
     @property
     def rank(self) -> tuple[bool, int, NodeId]:
-        """The least is best."""
+        """The sort key of parents: the lowest is the best."""
         return self.draining, self.srtt_us, self.node
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is under way."""
+        """Whether neither end subscribes to a track."""
         return not self.link.subscribed_keys and not self.link.takers
 
     def measured(self, now: float, srtt_us: int) -> None:
@@ -117,7 +118,7 @@ class UplinkParent:
             self.link.event(now, event)
 
     def stream_data(self, now: float, stream_id: int, data: bytes, fin: bool) -> None:
-        """Take a chunk of a unidirectional stream; raise ``RemoteError`` for the parent's fault."""
+        """Take a chunk of a unidirectional stream; raise ``RemoteError`` if it breaks a rule."""
         self._streams.data(now, stream_id, data, fin)
         if fin:
             self._uplink.stream_ended(now, self)
@@ -132,7 +133,7 @@ class UplinkParent:
         self._streams.datagram(now, data)
 
     def out_stream_gone(self, now: float, stream: OutStream, lost: int, *, stopped: bool) -> None:
-        """An outgoing stream was dropped, or stopped by the parent."""
+        """Handle an outgoing stream that was dropped, or that the parent stopped."""
         self._uplink.out_stream_gone(now, stream, lost, stopped=stopped)
 
     def closed(self, now: float) -> None:
@@ -198,9 +199,9 @@ class StubUplink:
         contexts: Callable[[], int],
         clock: Callable[[], float],
     ) -> None:
-        """``session`` is the relay's number for it; ``epoch`` grows with every start.
+        """``session`` is the relay's number for the uplink; ``epoch`` grows with every start.
 
-        ``contexts`` gives random numbers of 32 bits that are not 0.
+        ``contexts`` returns random numbers of 32 bits, never 0.
         """
         self.hasher = hasher
         self.epoch = epoch
@@ -216,12 +217,12 @@ class StubUplink:
         self._active: UplinkParent | None = None
         self._subscriptions: dict[int, tuple[FullTrackName, SubscribeData]] = {}
         self._feeds: StubFeeds[UplinkParent] = StubFeeds()
-        """Who gets a track of ours."""
+        """The parents that subscribe to our tracks."""
         self._leaving: Leaving[UplinkParent] = Leaving(UplinkParent.under_way, self._left)
         self._refusals: dict[int, SubscribeResponse] = {}
-        """What the active parent refused and another one still gives."""
+        """Refusals of the active parent for tracks that another parent still serves."""
         self._until: float | None = None
-        """When tracks have ended, if no parent came."""
+        """When to refuse all subscriptions, unless a parent connects before."""
 
     @property
     def parents(self) -> tuple[UplinkParent, ...]:
@@ -231,7 +232,7 @@ class StubUplink:
     # For the shell
 
     def open(self, now: float) -> None:
-        """Join the Edge relay; call it once, before anything else."""
+        """Join the Edge relay; call this once, before any other method."""
         self.client.open(now, "parents", upstream=True)
 
     def parent(
@@ -248,7 +249,7 @@ class StubUplink:
         return self.client.pump(now)
 
     def observe(self, now: float, events: Iterable[RelayEvent]) -> None:
-        """Announce to the active parent what clients publish."""
+        """Announce the names of clients to the active parent; withdraw them from all parents."""
         for added, (kind, name) in self._announcements.observe(events):
             for parent in self._parents:
                 if not added:
@@ -257,11 +258,11 @@ class StubUplink:
                     parent.link.announce(now, kind, name)
 
     def poll_timeout(self) -> float | None:
-        """Return when :meth:`handle_timeout` wants to be called."""
+        """Return when to call :meth:`handle_timeout`; None for never."""
         return earliest(self.client.poll_timeout(), self._until, self._leaving.poll_timeout())
 
     def handle_timeout(self, now: float) -> None:
-        """Refuse what no parent serves in time; leave former parents whose streams have ended."""
+        """Refuse tracks that no parent serves in time; leave former parents that are done."""
         self._leaving.handle_timeout(now)
         if self._until is not None and self._until <= now:
             self._until = None
@@ -271,13 +272,13 @@ class StubUplink:
 
     @property
     def active(self) -> UplinkParent | None:
-        """The parent to which everything goes."""
+        """The parent that gets our announces and subscribes."""
         return self._active
 
     # Choosing
 
     def choose(self, now: float) -> None:
-        """Move to the best parent, if there is a reason."""
+        """Move to the best parent if there is none yet, or if the current one drains or is idle."""
         best = min(self._parents, key=lambda parent: parent.rank, default=None)
         former = self._active
         if best is former or best is None:
@@ -311,7 +312,7 @@ class StubUplink:
             self._refuse(now, key)
 
     def stream_ended(self, now: float, parent: UplinkParent) -> None:
-        """Note that a stream of a parent ended; a former parent may be left then."""
+        """Handle the end of a parent's stream; unsubscribe from a former parent that is done."""
         self._leaving.stream_ended(now, parent)
 
     def _left(self, now: float, parent: UplinkParent, key: int) -> None:
@@ -333,11 +334,11 @@ class StubUplink:
         others = self._feeds.owners(key)
         self.client.subscribe_at_edge(now, key, name, data, self._feeds.add(key, parent, feed))
         if others and parent not in others:
-            # Streams that are open go to those; they may never end, and this one is to stay.
+            # Open streams go to the other parents only, and may never end: go on in new ones.
             self.client.renew(key)
 
     def unsubscribed(self, now: float, parent: UplinkParent, key: int) -> None:
-        """Unsubscribe a parent; the Edge hears of it when no other parent is left."""
+        """Remove a parent from a track; unsubscribe at the Edge when no parent is left."""
         if self._feeds.remove(key, parent):
             self.client.unsubscribe_at_edge(now, key)
 
@@ -373,7 +374,7 @@ class StubUplink:
         )
 
     def out_stream_gone(self, now: float, stream: OutStream, lost: int, *, stopped: bool) -> None:
-        """An outgoing stream was dropped, or stopped by a parent."""
+        """Report to the plane that an outgoing stream was dropped, or stopped by a parent."""
         whole = self._feeds.gone(stream)
         ours = None if whole is None else self.client.egress.stream_of(whole)
         if ours is not None:
@@ -405,17 +406,17 @@ class StubUplink:
             parent.unsubscribe(now, key)
 
     def edge_accepted(self, now: float, key: int, data: SubscribeData) -> None:
-        """Tell the parents that the Edge serves a track."""
+        """Respond to the parents that the Edge serves a track."""
         self._respond(now, key, SubscribeCode.ACCEPTED, "", data)
 
     def edge_refused(
         self, now: float, key: int, code: SubscribeCode, reason: str, data: SubscribeData
     ) -> None:
-        """Tell the parents that the Edge does not serve a track."""
+        """Respond to the parents that the Edge refused a track."""
         self._respond(now, key, code, reason, data)
 
     def edge_ended(self, now: float, key: int, reason: str) -> None:
-        """Tell the parents that a track has ended."""
+        """Respond to the parents that a track has ended."""
         self._respond(now, key, SubscribeCode.ENDED, reason, SubscribeData())
 
     def _respond(

@@ -1,4 +1,4 @@
-"""What the clients of an Edge publish, each name once however many publish it."""
+"""The names that clients of an Edge publish, each once, regardless of the number of publishers."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Announced: TypeAlias = tuple[AnnounceKind, FullTrackName]
 
 
 def namespace_name(namespace: Namespace) -> FullTrackName:
-    """A namespace as announces name it: with an empty track name (laps-2, 2)."""
+    """Return the name of a namespace in announces: with an empty track name (laps-2, 2)."""
     return FullTrackName(namespace, b"")
 
 
 class Announcements:
-    """Counts publishers by name; a session of our own network is none."""
+    """Counts the publishers of each name; sessions for which ``ignored`` is True do not count."""
 
     __slots__ = ("_count", "_ignored", "_pushed")
 
@@ -35,14 +35,14 @@ class Announcements:
         self._ignored = ignored
         self._count: Counter[Announced] = Counter()
         self._pushed: set[tuple[int, FullTrackName]] = set()
-        """PUBLISHes: the end of a source does not say whether it was one."""
+        """Tracks by PUBLISH: ``PublisherGone`` does not state how its source began."""
 
     def current(self) -> list[Announced]:
-        """Everything that is announced now."""
+        """Return all names that clients publish now."""
         return list(self._count)
 
     def observe(self, events: Iterable[RelayEvent]) -> list[tuple[bool, Announced]]:
-        """What is announced from now on (True) and what is not any more, in order."""
+        """Return, in order, the names to announce (True) and to withdraw (False)."""
         changes: list[tuple[bool, Announced]] = []
         for event in events:
             found = self._change(event)

@@ -1,12 +1,12 @@
 """The client protocol's own messages inside ``SubscribeData``.
 
 The network carries the bodies of SUBSCRIBE, FETCH, SUBSCRIBE_OK, FETCH_OK and REQUEST_ERROR. Each
-is written as one MoQT draft does, without type and length (laps-2, 5.3 and 6.5). A body that
-cannot be read came from a relay far away: it counts as absent, and no session is closed for it.
+is encoded as in one MoQT draft, without type and length (laps-2, 5.3 and 6.5). A body that cannot
+be decoded counts as absent. No session is closed for it: its origin may be a distant relay.
 
 The s-relay removes every authorization token: the network is not the audience of a client's token.
-A body that cannot be read cannot be cleaned either, so a fresh one with the track's name takes its
-place. The o-relay reads the full name and compares it, because hashes alone can collide.
+A body that cannot be decoded may hold a token, so a new one with only the track's name replaces it.
+The o-relay compares the full name, because hashes alone can collide.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ __all__ = [
 ]
 
 DRAFT: Final = Draft.D18
-"""The draft that relays put into subscribe data; other drafts are named there."""
+"""The draft in which relays write subscribe data; the data states its draft."""
 
 _DRAFTS: Final = {draft.value: draft for draft in Draft}
 _FRAME: Final = 3
-"""Type and length in front of a body: all types are below 0x40, a byte each in either draft."""
+"""Bytes of type and length before a body: all types are below 0x40, one byte in both drafts."""
 
 M = TypeVar("M", SubscribeOk, FetchOk, RequestError, Fetch)
 
@@ -77,18 +77,18 @@ M = TypeVar("M", SubscribeOk, FetchOk, RequestError, Fetch)
 def subscribe_data(
     name: FullTrackName, parameters: Parameters, draft: Draft = DRAFT
 ) -> SubscribeData:
-    """A SUBSCRIBE for the network, without the client's tokens."""
+    """Return a SUBSCRIBE for the network, without the client's tokens."""
     bare = replace(parameters, authorization_tokens=())
     return SubscribeData(draft.value, encode_subscribe_body(Subscribe(0, name, bare), draft))
 
 
 def body_for(name: FullTrackName) -> SubscribeData:
-    """A SUBSCRIBE that says no more than which track is meant."""
+    """Return a SUBSCRIBE that holds only the name of the track."""
     return SubscribeData(Draft.D18, encode_subscribe_body(Subscribe(0, name), Draft.D18))
 
 
 def without_tokens(name: FullTrackName, data: SubscribeData) -> SubscribeData:
-    """A client's SUBSCRIBE for this track as it may leave the s-relay."""
+    """Return a client's SUBSCRIBE for a track in the form that may leave the s-relay."""
     message = read_subscribe(data)
     if message is None or message.track != name:
         return body_for(name)
@@ -101,13 +101,13 @@ def without_tokens(name: FullTrackName, data: SubscribeData) -> SubscribeData:
 
 
 def name_in(data: SubscribeData) -> FullTrackName | None:
-    """The full name that a SUBSCRIBE asks for; None if it cannot be read."""
+    """Return the full name in a SUBSCRIBE; None if ``data`` cannot be decoded."""
     message = read_subscribe(data)
     return None if message is None else message.track
 
 
 def read_subscribe(data: SubscribeData) -> Subscribe | None:
-    """The SUBSCRIBE that somebody sent; None if there is none that can be read."""
+    """Return the SUBSCRIBE in ``data``; None if ``data`` cannot be decoded."""
     draft = _DRAFTS.get(data.draft)
     if draft is None:
         return None
@@ -121,14 +121,14 @@ def read_subscribe(data: SubscribeData) -> Subscribe | None:
 
 
 def ok_data(message: SubscribeOk, draft: Draft = DRAFT) -> SubscribeData:
-    """A publisher's answer for the network."""
+    """Return a publisher's SUBSCRIBE_OK for the network."""
     return SubscribeData(draft.value, _body(message, draft))
 
 
 def read_ok(data: SubscribeData, draft: Draft = DRAFT) -> tuple[Location | None, KeyValues]:
-    """What a publisher said with SUBSCRIBE_OK: its largest location, and the track's properties.
+    """Return the largest location and the track's properties of a SUBSCRIBE_OK.
 
-    ``draft`` is the one in which the properties are needed.
+    The properties are converted to ``draft``.
     """
     message = _read(data, SubscribeOk)
     if message is None:
@@ -141,14 +141,14 @@ def read_ok(data: SubscribeData, draft: Draft = DRAFT) -> tuple[Location | None,
 
 
 class FetchAsked(NamedTuple):
-    """What a FETCH asks for."""
+    """The range and the parameters of a FETCH."""
 
     target: StandaloneFetch
     parameters: Parameters
 
 
 def fetch_data(target: StandaloneFetch, parameters: Parameters, draft: Draft) -> SubscribeData:
-    """A FETCH for another relay: of its parameters those that say how to send objects."""
+    """Return a FETCH for another relay, with only the parameters that control sending."""
     bare = Parameters(
         subscriber_priority=parameters.subscriber_priority, group_order=parameters.group_order
     )
@@ -156,9 +156,9 @@ def fetch_data(target: StandaloneFetch, parameters: Parameters, draft: Draft) ->
 
 
 def read_fetch(data: SubscribeData) -> FetchAsked | None:
-    """Return the standalone FETCH in ``data``; None if there is none that can be read.
+    """Return the standalone FETCH in ``data``; None if there is none or decoding fails.
 
-    An s-relay resolves what its client asked for, so only standalone FETCHes travel (laps-2, 6.5).
+    An s-relay resolves a joining FETCH, so only standalone ones are sent (laps-2, 6.5).
     """
     message = _read(data, Fetch)
     if message is None or not isinstance(message.target, StandaloneFetch):
@@ -170,14 +170,17 @@ def read_fetch(data: SubscribeData) -> FetchAsked | None:
 
 
 def fetch_ok_data(message: FetchOk, draft: Draft = DRAFT) -> SubscribeData:
-    """The Edge's answer to a FETCH for the network."""
+    """Return the Edge's FETCH_OK for the network."""
     return SubscribeData(draft.value, _body(message, draft))
 
 
 def read_fetch_ok(
     data: SubscribeData, draft: Draft = DRAFT
 ) -> tuple[Location, bool, KeyValues] | None:
-    """What FETCH_OK says: its end, whether that is the track's, and the track's properties."""
+    """Return the end of a FETCH_OK, whether it is the end of the track, and the track's properties.
+
+    Return None if ``data`` cannot be decoded.
+    """
     message = _read(data, FetchOk)
     if message is None:
         return None
@@ -189,14 +192,14 @@ def read_fetch_ok(
 
 
 def error_data(message: RequestError, draft: Draft = DRAFT) -> SubscribeData:
-    """A publisher's refusal for the network; a redirect is for its own subscribers only."""
+    """Return a publisher's refusal for the network; replace a redirect by INTERNAL_ERROR."""
     if message.error_code == RequestErrorCode.REDIRECT:
         message = replace(message, error_code=RequestErrorCode.INTERNAL_ERROR, redirect=None)
     return SubscribeData(draft.value, _body(message, draft))
 
 
 def read_error(data: SubscribeData) -> RequestError | None:
-    """Why a publisher refused."""
+    """Return the REQUEST_ERROR of a publisher; None if ``data`` cannot be decoded."""
     return _read(data, RequestError)
 
 
@@ -204,12 +207,12 @@ def read_error(data: SubscribeData) -> RequestError | None:
 
 
 def bounded(data: SubscribeData) -> SubscribeData:
-    """A publisher's answer, if it fits into a response; the code says the essential anyway."""
+    """Return ``data`` if it fits into a response, else no data; the code is sent anyway."""
     return data if len(data.body) <= MAX_SUBSCRIBE_DATA_BYTES else NO_DATA
 
 
 def bounded_reason(reason: str) -> str:
-    """A reason that fits: it is cut, never refused."""
+    """Return ``reason``, truncated to the maximum length."""
     encoded = reason.encode(errors="replace")
     if len(encoded) <= MAX_REASON_BYTES:
         return encoded.decode()
@@ -221,7 +224,7 @@ def bounded_reason(reason: str) -> str:
 
 def _body(message: SubscribeOk | FetchOk | RequestError | Fetch, draft: Draft) -> bytes:
     if draft is Draft.D16 and message.request_id is None:
-        message = replace(message, request_id=0)  # draft 16 writes one, and no relay reads it
+        message = replace(message, request_id=0)  # draft 16 requires an id; no relay reads it
     return encode(message, draft)[_FRAME:]
 
 

@@ -1,4 +1,4 @@
-"""Answers of the network as answers of MoQT, and the other way round."""
+"""Conversion of the network's response codes to codes of MoQT, and back."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CODES: Final = {
 
 
 def request_error(code: int, data: SubscribeData) -> RequestErrorCode:
-    """The REQUEST_ERROR code for a refusal of the network; a publisher's own code is kept."""
+    """Return the REQUEST_ERROR code for a refusal of the network; keep a publisher's own code."""
     if code == SubscribeCode.PUBLISHER_REFUSED:
         error = read_error(data)
         if error is not None:
@@ -45,7 +45,7 @@ def request_error(code: int, data: SubscribeData) -> RequestErrorCode:
 
 
 def subscribe_code(error_code: int) -> SubscribeCode:
-    """The network's code for a REQUEST_ERROR of the Edge."""
+    """Return the network's code for a REQUEST_ERROR of the Edge."""
     try:
         return _CODES.get(RequestErrorCode(error_code), SubscribeCode.PUBLISHER_REFUSED)
     except ValueError:
@@ -53,14 +53,14 @@ def subscribe_code(error_code: int) -> SubscribeCode:
 
 
 def ended_code(draft: Draft, status: int) -> SubscribeCode:
-    """The network's code for a PUBLISH_DONE of the Edge: not every end is the publisher's."""
+    """Return the network's code for a PUBLISH_DONE of the Edge: UNAUTHORIZED or ENDED."""
     if done_name(draft, status) == "UNAUTHORIZED":
         return SubscribeCode.UNAUTHORIZED
     return SubscribeCode.ENDED
 
 
 def done_status(code: int) -> PublishDoneCodeD18:
-    """The status of PUBLISH_DONE for a track that the network gives no longer."""
+    """Return the status of PUBLISH_DONE for a track that the network no longer serves."""
     if code in (SubscribeCode.POLICY, SubscribeCode.UNAUTHORIZED):
         return PublishDoneCodeD18.UNAUTHORIZED
     return PublishDoneCodeD18.TRACK_ENDED

@@ -1,12 +1,12 @@
-"""A peer that is one of the Edge's clients, though it speaks a peering protocol.
+"""A peer that speaks a peering protocol and is a client of the Edge.
 
 ::
 
     peering session --events, streams--> EdgePeer: link, streams --> Upstream --> EdgeRelay
                     <-messages----------           <-- Plane: objects, through FeedEgress
 
-The parent's side of a Stub and the session with a C++ relay are such peers. They differ in what
-they say and in how they number tracks; the rest is here.
+The parent's side of a Stub and the session with a C++ relay are such peers. They differ in their
+messages and in the keys of tracks. :class:`EdgePeer` holds what they share.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ __all__ = ["EdgePeer"]
 
 
 class EdgePeer:
-    """What a Stub and a C++ relay at an Edge have in common.
+    """The base class of a Stub and a C++ relay at an Edge.
 
-    It is a ``ForeignPeer`` of the network core and the ``UpstreamOwner`` of its session with the
-    Edge. A subclass implements what they say: ``event``, ``edge_subscribed``,
+    An instance is a ``ForeignPeer`` of the network core and the ``UpstreamOwner`` of its session
+    with the Edge. A subclass implements the messages: ``event``, ``edge_subscribed``,
     ``edge_unsubscribed``, ``edge_accepted``, ``edge_refused`` and ``_due``.
     """
 
@@ -61,7 +61,7 @@ class EdgePeer:
         self._egress = egress
         self._streams = streams
         self._timers: Timers[int] = Timers()
-        """By the key of a track; a subclass may have others."""
+        """Timers by the key of a track; a subclass may add other keys."""
         self.client = Upstream(
             relay, session, self, hasher, clock, stop=streams.stop, setup=setup, draft=draft
         )
@@ -74,17 +74,17 @@ class EdgePeer:
         return self.client.pump(now)
 
     def poll_timeout(self) -> float | None:
-        """Return when :meth:`handle_timeout` wants to be called."""
+        """Return when to call :meth:`handle_timeout`; None for never."""
         return earliest(self.client.poll_timeout(), self._timers.next())
 
     def handle_timeout(self, now: float) -> None:
-        """Do what is due."""
+        """Run the timers that are due."""
         self.client.handle_timeout(now)
         while (key := self._timers.pop(now)) is not None:
             self._due(now, key)
 
     def _due(self, now: float, key: int) -> None:
-        """Do what the timer of a track was set for."""
+        """Handle the timer of a track."""
         raise NotImplementedError
 
     # ForeignPeer
@@ -102,13 +102,13 @@ class EdgePeer:
         self._streams.datagram(now, data)
 
     def out_stream_gone(self, now: float, stream: OutStream, lost: int, *, stopped: bool) -> None:
-        """Tell the plane that an outgoing stream was dropped, or stopped by the peer."""
+        """Report to the plane that an outgoing stream was dropped, or stopped by the peer."""
         ours = self.client.egress.stream_of(stream)
         if ours is not None:
             self._plane.out_stream_gone(now, self.client.number, ours, lost, stopped=stopped)
 
     def measured(self, now: float, srtt_us: int) -> None:
-        """Ignore the distance: there is no other path to this peer."""
+        """Ignore the round-trip time: there is no other path to this peer."""
 
     def closed(self, now: float) -> None:
         """Leave the Edge: the peering session is over."""
@@ -127,21 +127,21 @@ class EdgePeer:
         raise NotImplementedError
 
     def edge_accepted(self, now: float, key: int, data: SubscribeData) -> None:
-        """Tell the peer that the Edge serves a track."""
+        """Respond to the peer that the Edge serves a track."""
         raise NotImplementedError
 
     def edge_refused(
         self, now: float, key: int, code: SubscribeCode, reason: str, data: SubscribeData
     ) -> None:
-        """Tell the peer that the Edge does not serve a track, and look for it again later."""
+        """Respond to the peer that the Edge refused a track; schedule a retry."""
         raise NotImplementedError
 
     def edge_ended(self, now: float, key: int, reason: str) -> None:
-        """Treat a track that ended like one that is refused: it may come again."""
+        """Treat a track that ended as refused: a publisher may return."""
         self.edge_refused(now, key, SubscribeCode.ENDED, reason, SubscribeData())
 
     def edge_closed(self, now: float, code: int, reason: str) -> None:
         """Close the peering session: the Edge refused this peer."""
         del code
-        with suppress(StateError):  # it may be over already
+        with suppress(StateError):  # the session may be over
             self._wire.close(now, CloseCode.NOT_AUTHORIZED, reason)

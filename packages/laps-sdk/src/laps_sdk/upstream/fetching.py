@@ -1,15 +1,15 @@
-"""The past: FETCHes of the Edge that other relays answer, and theirs that the Edge answers.
+"""FETCHes of the Edge that other relays answer, and FETCHes of other relays for the Edge.
 
 ::
 
     Edge --FETCH-----> asked ------fetch--------> network        s-relay
          <-FETCH_OK--- answered <-fetch_answered-
-    Plane <-stream---- stream_opened, ... <------ PeerPlane      the request ID in it is another one
+    Plane <-stream---- stream_opened, ... <------ PeerPlane      its request ID is replaced
     Edge <-FETCH------ serve <-----serve_fetch--- network        o-relay
          --FETCH_OK--> event ------fetched------>
     Plane --stream---> FeedEgress --------------> PeerPlane
 
-A FETCH has an answer and a stream, in any order; a FETCH whose stream does not come is given up.
+A FETCH has an answer and a stream, in any order. A FETCH without a stream fails after a time.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from laps_wire.peering.laps2 import DataHeader, SubscribeCode, SubscribeData
 __all__ = ["PATIENCE", "FetchNetwork", "Fetching"]
 
 PATIENCE: Final = 10.0
-"""How long an answer may wait for its stream, and a stream for its answer, in seconds."""
+"""Seconds that an answer may wait for its stream, or a stream for its answer."""
 _NO_STREAM: Final = "its stream did not come"
 _RequestEvent: TypeAlias = (
     RequestAccepted | RequestRejected | PublishEnded | RequestCancelled | UpdateReceived
@@ -60,27 +60,27 @@ _RequestEvent: TypeAlias = (
 
 
 class FetchNetwork(Protocol):
-    """What the bridge asks of the network core; ``NetworkRelay`` has it."""
+    """The FETCH commands of the network core; ``NetworkRelay`` implements them."""
 
     def fetch(self, now: float, name: FullTrackName, data: SubscribeData) -> int | FetchRefusal:
-        """Our clients want a range of the past; gives its ID, or why it cannot be had."""
+        """Fetch a range of a track for our clients; return the id, or the refusal."""
 
     def unfetch(self, now: float, fetch_id: int) -> None:
-        """They do not any more."""
+        """Cancel a FETCH of ours."""
 
     def fetch_over(self, now: float, fetch_id: int) -> None:
-        """Its stream has ended."""
+        """Finish a FETCH of ours: its stream has ended."""
 
     def fetched(self, now: float, handle: FetchHandle, data: SubscribeData) -> None:
-        """A FETCH of another relay is answered."""
+        """Accept a FETCH of another relay."""
 
     def fetch_refused(
         self, now: float, handle: FetchHandle, code: int, reason: str, data: SubscribeData
     ) -> None:
-        """It is not."""
+        """Refuse a FETCH of another relay."""
 
     def fetch_served(self, now: float, handle: FetchHandle) -> None:
-        """Its stream has ended."""
+        """Finish a FETCH of another relay: its stream has ended."""
 
 
 @dataclass(slots=True, eq=False)
@@ -93,9 +93,9 @@ class _Asked:
     answered: bool = False
     stream: int | None = None
     held: bytes | None = b""
-    """What came of a stream whose header is not whole; None behind it."""
+    """The bytes of an incomplete stream header; None once the header is complete."""
     over: bool = False
-    """Whether its stream has ended."""
+    """Whether the stream of the FETCH has ended."""
 
 
 @dataclass(slots=True, eq=False)
@@ -110,7 +110,7 @@ class _Served:
 
 
 class Fetching:
-    """Both directions."""
+    """Carries FETCHes between an Edge and the network, in both directions."""
 
     __slots__ = (
         "_asked",
@@ -138,7 +138,7 @@ class Fetching:
         outlets: dict[int, FetchOutlet],
         clock: Callable[[], float],
     ) -> None:
-        """``outlets`` is where the session's egress looks for streams of answers."""
+        """``outlets`` maps request IDs to the outlets that the session's egress writes to."""
         self._seam = seam
         self._draft = draft
         self._key_of = key_of
@@ -149,18 +149,18 @@ class Fetching:
         self._asked: dict[int, _Asked] = {}
         self._requests: dict[int, _Asked] = {}
         self.streams: dict[int, _Asked] = {}
-        """Of answers that come, by their numbers at the sink."""
+        """The FETCHes whose streams are arriving, by the stream's number at the sink."""
         self._served: dict[FetchHandle, _Served] = {}
         self._timers: Timers[_Asked | _Served] = Timers()
         self.strays = 0
-        """Streams that answer nothing that was asked."""
+        """The number of streams that match no FETCH of ours, or have a bad header."""
 
     # s-relay: the Edge
 
     def asked(
         self, now: float, request_id: int, target: StandaloneFetch, parameters: Parameters
     ) -> None:
-        """The Edge said FETCH; it has resolved what its client wants."""
+        """Send a FETCH of the Edge to the network; the Edge has resolved its range."""
         data = fetch_data(target, parameters, self._draft)
         asked = self._network.fetch(now, target.track, data)
         if isinstance(asked, FetchRefusal):
@@ -175,7 +175,7 @@ class Fetching:
         now: float,
         event: _RequestEvent,
     ) -> bool:
-        """Whether this is about a FETCH; if so, it was acted on."""
+        """Handle an event if it concerns a FETCH; return whether it does."""
         asked = self._requests.get(event.request_id)
         if asked is not None:
             if isinstance(event, RequestCancelled):
@@ -194,7 +194,7 @@ class Fetching:
     def answered(
         self, now: float, fetch_id: int, code: int, reason: str, data: SubscribeData
     ) -> None:
-        """What becomes of a FETCH."""
+        """Pass the network's answer to a FETCH on to the Edge."""
         record = self._asked.get(fetch_id)
         if record is None:
             return
@@ -217,16 +217,16 @@ class Fetching:
             self._timers.set(record, now + PATIENCE)
 
     def _fail(self, now: float, record: _Asked, code: RequestErrorCode, reason: str) -> None:
-        """It cannot be answered."""
+        """End a FETCH that cannot be answered: reject the request or reset its stream."""
         if record.answered and record.stream is not None:
-            return  # the stream that comes says how it ends
+            return  # the end of the stream reports the outcome
         self._forget(record)
         self._network.unfetch(now, record.fetch_id)
         session, request_id = self._seam.session, record.request_id
         if not record.answered:
             session.reject(request_id, code, shorten(reason))
             return
-        # FETCH_OK was said: only the end of a stream can say that there is none.
+        # FETCH_OK is sent: only a reset of the stream can report the failure.
         stream, number = -request_id - 1, self._seam.number
         head = encode_fetch_header(FetchHeader(request_id), self._draft)
         self._plane.stream_opened(now, number, stream, StreamKind.FETCH, head, False)
@@ -243,7 +243,7 @@ class Fetching:
     def stream_opened(
         self, now: float, stream: int, header: DataHeader, data: bytes, fin: bool
     ) -> bool:
-        """An answer came; False if nobody asked for it."""
+        """Open the stream of an answer; return False if it matches no FETCH."""
         record = self._asked.get(header.context)
         if (
             record is None
@@ -260,7 +260,7 @@ class Fetching:
         return True
 
     def stream_data(self, now: float, stream: int, data: bytes, fin: bool) -> None:
-        """More of one of them."""
+        """Take the next chunk of the stream of an answer."""
         self._data(now, self.streams[stream], stream, data, fin)
 
     def _data(self, now: float, record: _Asked, stream: int, data: bytes, fin: bool) -> None:
@@ -286,7 +286,7 @@ class Fetching:
             self._ended(now, record, stream)
 
     def stream_reset(self, now: float, stream: int, code: int) -> None:
-        """One of them was abandoned."""
+        """Reset the stream of an answer."""
         record = self.streams[stream]
         number = self._seam.number
         if record.held is not None:
@@ -299,7 +299,7 @@ class Fetching:
         del self.streams[stream]
         record.over = True
         if self._asked.get(record.fetch_id) is not record:
-            return  # it was cancelled
+            return  # the FETCH was cancelled
         self._seam.session.fetch_ended(record.request_id)
         if record.answered:
             self._forget(record)
@@ -312,7 +312,7 @@ class Fetching:
     def serve(
         self, now: float, handle: FetchHandle, name: FullTrackName, data: SubscribeData, feed: Feed
     ) -> None:
-        """Another relay asks: ask the Edge."""
+        """Send a FETCH of another relay to the Edge; refuse it if that fails."""
         asked, session = read_fetch(data), self._seam.session
         code, reason = SubscribeCode.HASH_COLLISION, "a FETCH that cannot be read"
         if asked is not None and asked.target.track == name:
@@ -351,7 +351,7 @@ class Fetching:
                 self._network.fetch_refused(now, handle, code, reason, SubscribeData())
 
     def _stream_over(self, handle: FetchHandle, begun: bool) -> None:
-        """The plane has begun the stream of an answer, or has ended it."""
+        """Note that the plane has begun the stream of an answer, or has ended it."""
         served = self._served.get(handle)
         if served is None:
             return
@@ -373,7 +373,7 @@ class Fetching:
         self._timers.cancel(served)
 
     def drop(self, handle: FetchHandle) -> None:
-        """The other relay does not want the rest."""
+        """Drop a FETCH of another relay, and cancel it at the Edge."""
         served = self._served.get(handle)
         if served is not None:
             self._remove(served)
@@ -383,11 +383,11 @@ class Fetching:
     # Time
 
     def poll_timeout(self) -> float | None:
-        """When :meth:`handle_timeout` wants to be called."""
+        """Return when to call :meth:`handle_timeout`; None for never."""
         return self._timers.next()
 
     def handle_timeout(self, now: float) -> None:
-        """Give up what has waited too long."""
+        """End the FETCHes whose answer or stream did not arrive in time."""
         while (record := self._timers.pop(now)) is not None:
             if isinstance(record, _Asked):
                 self._fail(now, record, RequestErrorCode.TIMEOUT, _NO_STREAM)

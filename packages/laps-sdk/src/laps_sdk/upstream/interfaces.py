@@ -1,4 +1,4 @@
-"""The border between an Edge's clients and the network above it."""
+"""The protocols between the clients of an Edge and the network above it."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ __all__ = [
 
 
 class Answer(Enum):
-    """What became of something that our clients want."""
+    """The outcome of a subscription of our clients."""
 
     ACCEPTED = "accepted"
     REFUSED = "refused"
-    """Nobody serves it, or somebody says no; it may still be accepted later."""
+    """No relay serves the track, or the publisher refused; a later answer may accept it."""
     ENDED = "ended"
-    """It was accepted, and the last publisher has ended it or is gone for good."""
+    """The track was accepted; its last publisher has since ended it or left."""
 
 
 def answer_of(code: int) -> Answer:
-    """What a SUBSCRIBE_RESPONSE with this code means for the subscriber."""
+    """Return the outcome that the code of a SUBSCRIBE_RESPONSE stands for."""
     if code == SubscribeCode.ACCEPTED:
         return Answer.ACCEPTED
     return Answer.ENDED if code == SubscribeCode.ENDED else Answer.REFUSED
 
 
 FetchHandle: TypeAlias = tuple[NodeId, int]
-"""A FETCH of another relay: the node that asks, and its request's ID there."""
+"""A FETCH of another relay: the id of that node, and the request ID that it chose."""
 
 
 class FetchRefusal(NamedTuple):
-    """Why a FETCH is not answered."""
+    """The reason why a FETCH is refused."""
 
     code: int
     reason: str
@@ -59,25 +59,25 @@ class FetchRefusal(NamedTuple):
 
 
 class DataSink(Protocol):
-    """Where data for this relay's own clients goes; streams are numbered by the plane."""
+    """Receives data for this relay's own clients; the caller numbers the streams."""
 
     def stream_opened(
         self, now: float, stream: int, header: DataHeader, data: bytes, fin: bool
     ) -> bool | None:
-        """A stream of a track began; ``data`` is payload only. False: nothing more of it."""
+        """Open a stream of a track; ``data`` is payload only. False rejects the rest."""
 
     def stream_data(self, now: float, stream: int, data: bytes, fin: bool) -> None:
-        """More of it."""
+        """Take the next chunk of a stream."""
 
     def stream_reset(self, now: float, stream: int, code: int) -> None:
-        """It was abandoned, or its session ended."""
+        """Reset a stream: the sender reset it, or its session ended."""
 
     def datagram(self, now: float, header: DataHeader, payload: bytes) -> None:
-        """An object."""
+        """Take an object that came as a datagram."""
 
 
 class Feed(Protocol):
-    """Where the objects of one track of this relay's own clients go: other relays."""
+    """Sends the objects of one track of this relay's own clients to other relays."""
 
     def open_stream(
         self,
@@ -88,40 +88,41 @@ class Feed(Protocol):
         deadline: float | None = None,
         continued: bool = False,
     ) -> OutStream:
-        """Begin a stream to all relays that take the track; without any, data is discarded.
+        """Open a stream to all relays that take the track; without any, discard the data.
 
-        ``continued``: it goes on with one that was cut, and says so (laps-2, 7.2).
+        ``continued`` marks a stream that continues an interrupted one (laps-2, 7.2).
         """
 
     def send_datagram(self, now: float, payload: bytes, *, priority: int, ttl_ms: int = 0) -> bool:
-        """Send an object to all relays that take the track; whether anybody can have it."""
+        """Send an object to all relays that take the track; return whether any can receive it."""
 
 
 class LocalSide(Protocol):
     """This relay's own clients, as the network sees them: a bridge to the Edge, or a simulation.
 
-    The other direction are the methods ``announce``, ``withdraw``, ``subscribe``, ``unsubscribe``,
-    ``publisher_accepted``, ``publisher_refused`` and ``publisher_ended`` of ``NetworkRelay``.
+    For the other direction see the methods ``announce``, ``withdraw``, ``subscribe``,
+    ``unsubscribe``, ``publisher_accepted``, ``publisher_refused`` and ``publisher_ended`` of
+    ``NetworkRelay``.
     """
 
     def serve_track(
         self, now: float, key: int, name: FullTrackName, data: SubscribeData, feed: Feed
     ) -> None:
-        """o-relay: another relay subscribes to a track that was announced here.
+        """o-relay: serve another relay's subscription to a track that was announced here.
 
         Answer with ``publisher_accepted`` or ``publisher_refused``, at once or later, and with
-        ``publisher_ended`` when the publisher ends the track. Put its objects into the feed.
+        ``publisher_ended`` when the publisher ends the track. Write its objects to the feed.
         """
 
     def renew(self, now: float, key: int, before: float) -> None:
-        """o-relay: go on with streams of a track that are open in new streams of its feed.
+        """o-relay: continue the open streams of a track in new streams of its feed.
 
-        From their next objects on; the old ones end there (laps-2, 7.2). Those that began after
-        ``before`` go on as they are.
+        Each new stream starts at the next object, where the old stream ends (laps-2, 7.2).
+        Streams that began after ``before`` stay as they are.
         """
 
     def release(self, now: float, key: int) -> None:
-        """o-relay: no other relay subscribes to a track any more; its feed is closed."""
+        """o-relay: stop serving a track: no other relay subscribes to it, its feed is closed."""
 
     def answered(
         self,
@@ -133,37 +134,37 @@ class LocalSide(Protocol):
         reason: str,
         data: SubscribeData,
     ) -> None:
-        """s-relay: the outcome of a subscription; ``data`` is the publisher's answer, if any."""
+        """s-relay: take the outcome of a subscription; ``data`` is any answer of the publisher."""
 
     def announce_added(self, now: float, entry: AnnounceInfo) -> None:
-        """Another relay announced a name; ``entry.plaintext`` has it."""
+        """Add a name that another relay announced, ``entry.plaintext``."""
 
     def announce_removed(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
-        """No other relay announces a name any more."""
+        """Remove a name that no other relay announces."""
 
 
 class FetchSide(Protocol):
-    """This relay's own clients, as far as fetches go: a bridge to the Edge.
+    """The FETCHes of this relay's own clients: a bridge to the Edge.
 
-    The other direction are the methods ``fetch``, ``unfetch``, ``fetch_over``, ``fetched``,
+    For the other direction see the methods ``fetch``, ``unfetch``, ``fetch_over``, ``fetched``,
     ``fetch_refused`` and ``fetch_served`` of ``NetworkRelay``.
     """
 
     def fetch_answered(
         self, now: float, fetch_id: int, code: int, reason: str, data: SubscribeData
     ) -> None:
-        """s-relay: what becomes of a FETCH of ours; with code 0 objects come, or came already.
+        """s-relay: take the answer to a FETCH of ours; with code 0, objects follow or have arrived.
 
-        Another code is the last word, also behind a 0: then no stream has come, and none will.
+        Any other code is final, even after a code 0: there is no stream, and none follows.
         """
 
     def serve_fetch(
         self, now: float, handle: FetchHandle, name: FullTrackName, data: SubscribeData, feed: Feed
     ) -> None:
-        """o-relay: another relay asks. Answer with ``fetched`` or ``fetch_refused``.
+        """o-relay: serve a FETCH of another relay; answer with ``fetched`` or ``fetch_refused``.
 
-        The stream goes into the feed; ``fetch_served`` when it has ended.
+        Write the stream to the feed; call ``fetch_served`` when the stream has ended.
         """
 
     def drop_fetch(self, now: float, handle: FetchHandle) -> None:
-        """It does not want the rest, or is gone."""
+        """o-relay: drop a FETCH: the other relay cancelled it or is gone."""

@@ -1,7 +1,7 @@
-"""Objects of other relays into the forwarding plane, as the streams of a session.
+"""Passes objects of other relays to the forwarding plane, as the streams of a session.
 
-The alias in a payload is what the o-relay's plane wrote: the key of the track. It must be the track
-of the header that the relays on the way went by; anything else is thrown away and counted.
+The o-relay's plane writes the key of the track as the alias in a payload. The alias must match the
+track in the data header. The sink drops and counts streams and datagrams that do not match.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class PlaneSink:
         self._session = session
         self._draft = draft
         self._begun: dict[int, tuple[int, bool, bytes]] = {}
-        """Streams whose alias is cut off: the alias that belongs there, and what came."""
+        """Streams with an incomplete alias: expected alias, ``continued``, and the bytes so far."""
         self.misplaced = 0
 
     def stream_opened(
         self, now: float, stream: int, header: DataHeader, data: bytes, fin: bool
     ) -> None:
-        """A stream of a track began; ``data`` is payload only."""
+        """Open a stream of a track; ``data`` is payload only."""
         if header.payload_format != self._draft.value:
             self.misplaced += 1
             return
@@ -54,7 +54,7 @@ class PlaneSink:
             )
 
     def stream_data(self, now: float, stream: int, data: bytes, fin: bool) -> None:
-        """More of it."""
+        """Take the next chunk of a stream."""
         begun = self._begun.pop(stream, None)
         if begun is None:
             self._plane.stream_data(now, self._session, stream, data, fin)
@@ -63,12 +63,12 @@ class PlaneSink:
             self._begin(now, stream, expected, before + data, fin, continued=continued)
 
     def stream_reset(self, now: float, stream: int, code: int) -> None:
-        """It was abandoned, or its session ended."""
+        """Reset a stream: the sender reset it, or its session ended."""
         self._begun.pop(stream, None)
         self._plane.stream_reset(now, self._session, stream, code)
 
     def datagram(self, now: float, header: DataHeader, payload: bytes) -> None:
-        """An object."""
+        """Take an object that came as a datagram."""
         alias = alias_at(payload, self._draft)
         if header.payload_format != self._draft.value or alias != alias_of(header.track):
             self.misplaced += 1

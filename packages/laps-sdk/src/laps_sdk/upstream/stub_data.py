@@ -4,7 +4,7 @@
 
     | data header, SNS id 0, key of the track | payload: what the publisher's plane wrote
 
-:class:`TrackFeed` writes it, :class:`TrackStreams` reads it.
+:class:`TrackFeed` writes this data; :class:`TrackStreams` reads it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UNKNOWN_KIND: Final = int(StreamCode.UNKNOWN_KIND)
 
 
 class TrackFeed(DirectFeed):
-    """A feed to a Stub, or to its parent."""
+    """A feed that writes one track to a Stub or to its parent."""
 
     __slots__ = ("_context",)
 
@@ -55,7 +55,7 @@ class TrackFeed(DirectFeed):
 
 
 class TrackStreams:
-    """The data streams of a peer, into a sink that knows them by numbers of ours."""
+    """Passes the data streams of a peer to a sink, under local stream numbers."""
 
     __slots__ = ("_egress", "_ids", "_keys", "_numbers", "_open", "_sink", "_waiting")
 
@@ -64,20 +64,20 @@ class TrackStreams:
         self._sink = sink
         self._numbers = numbers
         self._waiting: dict[int, bytes] = {}
-        """Streams whose header is not whole; at most 254 bytes each."""
+        """Streams with an incomplete header, and their bytes; at most 254 bytes each."""
         self._open: dict[int, int | None] = {}
-        """Streams under way, and their numbers; None: nobody wants the rest."""
+        """Open streams and their local numbers; None if the rest is discarded."""
         self._ids: dict[int, int] = {}
-        """The other way round."""
+        """Stream ids by local number."""
         self._keys: dict[int, int] = {}
-        """Of which track a stream under way is, by our number."""
+        """Keys of the tracks of open streams, by local number."""
 
     def under_way(self, key: int) -> set[int]:
-        """Our numbers of the streams of a track that have not ended."""
+        """Return the local numbers of a track's open streams."""
         return {number for number, track in self._keys.items() if track == key}
 
     def data(self, now: float, stream_id: int, data: bytes, fin: bool) -> None:
-        """A chunk of a stream. Raises ``RemoteError`` if the peer broke the protocol."""
+        """Take a chunk of a stream; raise ``RemoteError`` if the peer broke the protocol."""
         if stream_id not in self._open:
             self._begin(now, stream_id, self._waiting.pop(stream_id, b"") + data, fin)
             return
@@ -118,14 +118,14 @@ class TrackStreams:
         return number
 
     def reset(self, now: float, stream_id: int, code: int) -> None:
-        """The peer abandoned it."""
+        """Reset a stream that the peer reset."""
         self._waiting.pop(stream_id, None)
         number = self._end(stream_id)
         if number is not None:
             self._sink.stream_reset(now, number, code)
 
     def stop(self, number: int, code: int) -> None:
-        """The plane takes nothing more of a stream, if it is one of these."""
+        """Stop a stream that the plane no longer takes; ignore unknown numbers."""
         stream_id = self._ids.pop(number, None)
         if stream_id is not None:
             self._open[stream_id] = None
@@ -133,7 +133,7 @@ class TrackStreams:
             self._egress.stop_sending(stream_id, code)
 
     def datagram(self, now: float, data: bytes) -> None:
-        """A datagram. Raises like :meth:`data`."""
+        """Pass a datagram to the sink; raise like :meth:`data`."""
         try:
             header, payload = split(data)
         except UnknownKindError:
@@ -142,7 +142,7 @@ class TrackStreams:
         self._sink.datagram(now, header, bytes(payload))
 
     def close(self, now: float) -> None:
-        """The session is over: what was under way is abandoned."""
+        """Reset all open streams: the session is over."""
         for stream_id in [*self._open]:
             self.reset(now, stream_id, int(StreamCode.NO_SUBSCRIBERS))
         self._waiting.clear()

@@ -1,4 +1,4 @@
-"""One end of a session between a Stub and its parent: what each has sent the other.
+"""One end of a session between a Stub and its parent: announces, subscribes and responses.
 
 ::
 
@@ -63,20 +63,20 @@ STUB = NodeId(0)
 """The node ID of every Stub."""
 
 RECENT: Final = 15.0
-"""Answers of so many seconds are sent again when the control stream moves: the hold time."""
+"""Up to this age in seconds answers are resent when the control stream moves: the hold time."""
 
 K = TypeVar("K")
 
 
 class StubLimits(NamedTuple):
-    """How much the peer may advertise; it got these limits when it connected."""
+    """How many entries the peer may advertise; the handshake gave it these limits."""
 
     max_announces: int = 1_048_576
     max_subscribes: int = 16_777_216
 
 
 class LinkOwner(Protocol):
-    """Who handles what the peer sends: ``StubParent`` or ``UplinkParent``."""
+    """Handles the messages of the peer: ``StubParent`` or ``UplinkParent``."""
 
     def subscribed(
         self, now: float, link: StubLink, key: int, name: FullTrackName, data: SubscribeData
@@ -97,7 +97,7 @@ class LinkOwner(Protocol):
 
 
 class StubLink:
-    """What the two ends of one session have sent each other."""
+    """Sends our announces, subscribes and responses, and keeps those of the peer."""
 
     __slots__ = (
         "_announces",
@@ -136,16 +136,16 @@ class StubLink:
         self._epoch = epoch
         self._sequence = 0
         self._announces: dict[tuple[AnnounceKind, int], AnnounceInfo] = {}
-        """Ours."""
+        """Our announces."""
         self._subscribes: dict[int, SubscribeInfo] = {}
-        """Ours."""
+        """Our subscribes."""
         self._names: dict[int, FullTrackName] = {}
         self._heard: dict[tuple[AnnounceKind, int], FullTrackName] = {}
         """The peer's announces."""
         self.takers: dict[int, SubscribeInfo] = {}
         """The peer's subscribes."""
         self._stale: dict[Bases, dict[Any, None]] = {}
-        """What the peer has not sent again, in a synchronisation."""
+        """Entries that the peer has not repeated yet in a synchronisation."""
         self._recent = ResponseReplay(RECENT)
 
     def _stamp(self) -> Stamp:
@@ -155,7 +155,7 @@ class StubLink:
     def _send(
         self, now: float, make: Callable[[tuple[Any, ...]], Any], entries: Iterable[Any]
     ) -> None:
-        # A session that is over says so by itself.
+        # The session may be over; its end is reported separately.
         with suppress(StateError):
             send_split(lambda message: self._wire.send(now, message), make, [*entries], MAX_BATCH)
 
@@ -265,7 +265,7 @@ class StubLink:
                 for withdrawal in event.announces:
                     self._retracted(now, (withdrawal.kind, withdrawal.full_name_hash))
             case ControlStreamMoved():
-                # They are in no base (laps-2, 4.6).
+                # Responses are in no base (laps-2, 4.6).
                 with suppress(StateError):
                     for response in self._recent.again(now, 0):
                         self._wire.send(now, response)
@@ -319,7 +319,7 @@ class StubLink:
         self._check_source(info.source)
         name, identity = info.plaintext, (info.kind, info.full_name_hash)
         if name is None or self._key_of(name) != info.full_name_hash:
-            return  # no name, or one that does not fit its hash
+            return  # no name, or a name that does not match its hash
         self._stale.get(Bases.ANNOUNCES, {}).pop(identity, None)
         if identity not in self._heard:
             _check("announces", len(self._heard), self._limits.max_announces)
@@ -338,7 +338,7 @@ class StubLink:
     # Synchronisation
 
     def _synchronise(self, now: float, bases: Bases) -> None:
-        """Send everything again (laps-2, 5.4)."""
+        """Send all entries of ``bases`` again (laps-2, 5.4)."""
         with suppress(StateError):
             self._wire.send(now, SyncBegin(bases))
             if bases & Bases.ANNOUNCES:

@@ -1,9 +1,9 @@
 """The control messages of drafts 16 and 18: one model for both.
 
-What a message says is the same in both drafts wherever both have it, so it is one class here; how
-it is written is a table for each draft in :mod:`laps_wire.moqt.control`. A field that only one
-draft has is optional. Draft 18 puts each request on its own stream, so its replies carry no request
-id: ``request_id`` is None there, and a message that a draft cannot express does not encode.
+A message that both drafts define has the same meaning in both and is one class here. The encodings
+differ: :mod:`laps_wire.moqt.control` has a table for each draft. A field that only one draft has is
+optional. Draft 18 puts each request on its own stream, so ``request_id`` is None in its replies.
+Encoding fails for a message that the draft cannot express.
 
 ::
 
@@ -14,8 +14,8 @@ id: ``request_id`` is None there, and a message that a draft cannot express does
                FETCH_CANCEL PUBLISH_NAMESPACE_DONE PUBLISH_NAMESPACE_CANCEL
     draft 18   SETUP SUBSCRIBE_TRACKS PUBLISH_BLOCKED
 
-Error and status codes are plain integers, for a peer may use codes that nobody registered; see
-:mod:`laps_wire.moqt.codepoints` for those that have a name.
+Error and status codes are plain integers, because a peer may use unregistered codes. The registered
+ones are named in :mod:`laps_wire.moqt.codepoints`.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ __all__ = [
 ]
 
 STREAM_COUNT_UNKNOWN: Final = 2**62 - 1
-"""PUBLISH_DONE's stream count if the publisher did not count (moq-transport-16, 9.15)."""
+"""The stream count of PUBLISH_DONE if the publisher has no count (moq-transport-16, 9.15)."""
 
 
 # Session
@@ -103,19 +103,19 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Goaway:
-    """GOAWAY: the sender will leave; in draft 18 also for a single request."""
+    """GOAWAY: asks the peer to move to a new session; in draft 18 also for a single request."""
 
     new_session_uri: str = ""
-    """Where to go; empty is the present URI. Only servers may send one."""
+    """The URI of the new session; empty means the current URI. Only servers may set it."""
     timeout: int = 0
-    """Draft 18: how long the sender waits, in milliseconds; 0 is no certain time."""
+    """Draft 18: how long the sender waits before it closes, in milliseconds; 0: unspecified."""
     request_id: int | None = None
-    """Draft 18, on the control stream only: the first request that was not processed."""
+    """Draft 18, on the control stream only: the first request id that was not processed."""
 
 
 @dataclass(frozen=True, slots=True)
 class MaxRequestId:
-    """MAX_REQUEST_ID: the peer may make more requests (draft 16)."""
+    """MAX_REQUEST_ID: raises the limit on the peer's request ids (draft 16)."""
 
     max_request_id: int
     """The first id that may not be used."""
@@ -123,7 +123,7 @@ class MaxRequestId:
 
 @dataclass(frozen=True, slots=True)
 class RequestsBlocked:
-    """REQUESTS_BLOCKED: the sender would make a request, had it an id to use (draft 16)."""
+    """REQUESTS_BLOCKED: the sender has a request to make but no request id left (draft 16)."""
 
     maximum_request_id: int
 
@@ -149,22 +149,22 @@ class RequestError:
     request_id: int | None
     """The request that this answers, in draft 16."""
     error_code: int
-    """A :class:`~laps_wire.moqt.codepoints.RequestErrorCode`, or one that nobody registered."""
+    """A :class:`~laps_wire.moqt.codepoints.RequestErrorCode`, or an unregistered code."""
     retry_interval: int = 0
-    """Milliseconds to wait before another try, plus 1; 0 is do not try again."""
+    """Milliseconds to wait before a retry, plus 1; 0 means that a retry is pointless."""
     reason: str = ""
     redirect: Redirect | None = None
-    """Draft 18, with the code REDIRECT and only then."""
+    """Draft 18: present if and only if the code is REDIRECT."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestUpdate:
-    """REQUEST_UPDATE: changes the parameters of a request; what is absent stays."""
+    """REQUEST_UPDATE: changes parameters of a request; absent parameters keep their values."""
 
     request_id: int
-    """The update is a request of its own and has its own id."""
+    """The id of the update itself, which is a request too."""
     existing_request_id: int | None = None
-    """The request to change, in draft 16; in draft 18 it is the one of the stream."""
+    """Draft 16: the request to change. Draft 18 changes the request of the stream."""
     parameters: Parameters = NO_PARAMETERS
 
 
@@ -173,7 +173,7 @@ class RequestUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
-    """SUBSCRIBE: send what is published in this track from now on."""
+    """SUBSCRIBE: requests the objects that are published in a track from now on."""
 
     request_id: int
     track: FullTrackName
@@ -182,15 +182,15 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True)
 class SubscribeOk:
-    """SUBSCRIBE_OK: the subscription stands."""
+    """SUBSCRIBE_OK: the publisher accepts the subscription."""
 
     request_id: int | None
     """The SUBSCRIBE that this answers, in draft 16."""
     track_alias: int
-    """What stands for the track in data streams and datagrams."""
+    """The number that identifies the track in data streams and datagrams."""
     parameters: Parameters = NO_PARAMETERS
     track_properties: KeyValues = ()
-    """What the publisher says about the track; draft 16 calls them track extensions."""
+    """The publisher's properties of the track; draft 16 calls them track extensions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,19 +202,19 @@ class Unsubscribe:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """PUBLISH: the publisher offers a track, or pushes it."""
+    """PUBLISH: the publisher offers a track, and may start to send it at once."""
 
     request_id: int
     track: FullTrackName
     track_alias: int
     parameters: Parameters = NO_PARAMETERS
     track_properties: KeyValues = ()
-    """What the publisher says about the track; draft 16 calls them track extensions."""
+    """The publisher's properties of the track; draft 16 calls them track extensions."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishOk:
-    """PUBLISH_OK: the subscriber takes the track (draft 16; draft 18 answers REQUEST_OK)."""
+    """PUBLISH_OK: the subscriber accepts the track (draft 16; draft 18 uses REQUEST_OK)."""
 
     request_id: int
     parameters: Parameters = NO_PARAMETERS
@@ -222,7 +222,7 @@ class PublishOk:
 
 @dataclass(frozen=True, slots=True)
 class PublishDone:
-    """PUBLISH_DONE: nothing more will come for a subscription."""
+    """PUBLISH_DONE: the publisher sends nothing more for a subscription."""
 
     request_id: int | None
     """The subscription that ends, in draft 16."""
@@ -235,7 +235,7 @@ class PublishDone:
 
 @dataclass(frozen=True, slots=True)
 class TrackStatus:
-    """TRACK_STATUS: asks what a SUBSCRIBE would find."""
+    """TRACK_STATUS: asks for the state of a track without subscribing to it."""
 
     request_id: int
     track: FullTrackName
@@ -247,7 +247,7 @@ class TrackStatus:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """FETCH: send a range of what was published."""
+    """FETCH: requests a range of objects that were published before."""
 
     request_id: int
     target: FetchTarget
@@ -256,17 +256,17 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class FetchOk:
-    """FETCH_OK: the fetch succeeds, and where its range ends."""
+    """FETCH_OK: the fetch succeeds; states where its range ends."""
 
     request_id: int | None
     """The FETCH that this answers, in draft 16."""
     end_of_track: bool
     """Whether the end location is the end of the track."""
     end_location: Location
-    """The end of the range, written as in FETCH."""
+    """The end of the range, in the same notation as in FETCH."""
     parameters: Parameters = NO_PARAMETERS
     track_properties: KeyValues = ()
-    """What the publisher says about the track; draft 16 calls them track extensions."""
+    """The publisher's properties of the track; draft 16 calls them track extensions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,14 +290,14 @@ class PublishNamespace:
 
 @dataclass(frozen=True, slots=True)
 class PublishNamespaceDone:
-    """PUBLISH_NAMESPACE_DONE: no longer (draft 16)."""
+    """PUBLISH_NAMESPACE_DONE: the sender no longer has tracks in the namespace (draft 16)."""
 
     request_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class PublishNamespaceCancel:
-    """PUBLISH_NAMESPACE_CANCEL: the subscriber will not subscribe there any more (draft 16)."""
+    """PUBLISH_NAMESPACE_CANCEL: the subscriber revokes its acceptance of a namespace (draft 16)."""
 
     request_id: int
     error_code: int
@@ -306,19 +306,19 @@ class PublishNamespaceCancel:
 
 @dataclass(frozen=True, slots=True)
 class SubscribeNamespace:
-    """SUBSCRIBE_NAMESPACE: tell which namespaces begin with this prefix."""
+    """SUBSCRIBE_NAMESPACE: asks for the namespaces that begin with a prefix."""
 
     request_id: int
     prefix: Namespace
     options: SubscribeOptions = SubscribeOptions.NAMESPACE
-    """Draft 16: NAMESPACE messages, PUBLISH messages or both. Draft 18 has only the first here,
-    and :class:`SubscribeTracks` for the second."""
+    """Draft 16: which messages to send: NAMESPACE, PUBLISH or both. Draft 18 sends NAMESPACE only,
+    and has :class:`SubscribeTracks` for PUBLISH."""
     parameters: Parameters = NO_PARAMETERS
 
 
 @dataclass(frozen=True, slots=True)
 class SubscribeTracks:
-    """SUBSCRIBE_TRACKS: send a PUBLISH for each track whose namespace begins so (draft 18)."""
+    """SUBSCRIBE_TRACKS: asks for a PUBLISH for each track below a prefix (draft 18)."""
 
     request_id: int
     prefix: Namespace
@@ -330,23 +330,23 @@ class NamespaceMessage:
     """NAMESPACE: a namespace that matches a SUBSCRIBE_NAMESPACE."""
 
     suffix: Namespace
-    """What follows the prefix of the subscription."""
+    """The namespace without the prefix of the subscription."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamespaceDone:
-    """NAMESPACE_DONE: a namespace that matched is gone."""
+    """NAMESPACE_DONE: a namespace that matched is no longer published."""
 
     suffix: Namespace
-    """What follows the prefix of the subscription."""
+    """The namespace without the prefix of the subscription."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishBlocked:
-    """PUBLISH_BLOCKED: a track that matches a SUBSCRIBE_TRACKS but can not be published now."""
+    """PUBLISH_BLOCKED: a track matches a SUBSCRIBE_TRACKS but cannot be published now."""
 
     track: FullTrackName
-    """Its namespace is what follows the prefix of the subscription."""
+    """The track; its namespace is given without the prefix of the subscription."""
 
 
 Message: TypeAlias = (

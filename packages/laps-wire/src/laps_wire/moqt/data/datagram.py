@@ -3,18 +3,18 @@
 ::
 
     type     0 0 S 0 D Z E X
-                 |   | | | +- 0x01  extensions, and then at least one byte of them
+                 |   | | | +- 0x01  extensions, at least one byte
                  |   | | +--- 0x02  the last object of its group
-                 |   | +----- 0x04  no object id: it is 0
-                 |   +------- 0x08  no priority: the subscription's holds
-                 +----------- 0x20  a status instead of a payload; not together with 0x02
+                 |   | +----- 0x04  no object id field: the object id is 0
+                 |   +------- 0x08  no priority field: the subscription's priority applies
+                 +----------- 0x20  a status instead of a payload; excludes 0x02
 
     | type | track alias | group id | [object id] | [priority, 1 byte] | [extensions]
                                                           | payload to the end, or status |
     | 0x132B3E29 | zeros to the end |      padding, draft 18 only
 
-Every other type closes the session. A status of Normal says the same as an empty payload; we write
-the latter.
+Every other type closes the session. The status Normal is equivalent to an empty payload; the
+encoder writes the empty payload.
 """
 
 from __future__ import annotations
@@ -57,22 +57,22 @@ _ALL: Final = _WITH_PAYLOAD | STATUS
 
 
 class ObjectDatagram(NamedTuple):
-    """One object whose forwarding preference is Datagram. A tuple, for one is made for each."""
+    """One object whose forwarding preference is Datagram; a tuple, which is cheap to make."""
 
     track_alias: int
     group_id: int
     object_id: int
     payload: bytes = b""
     priority: int | None = None
-    """None: the subscription's own publisher priority holds."""
+    """The publisher priority; None: that of the subscription applies."""
     status: ObjectStatus = ObjectStatus.NORMAL
     extensions: bytes = b""
-    """The key-value pairs exactly as they came, without the length before them."""
+    """The encoded key-value pairs exactly as received, without the length before them."""
     end_of_group: bool = False
     """Whether no object with a larger id exists in the group."""
 
     def to_object(self) -> MoqObject:
-        """The object alone, as streams give it."""
+        """Return the object in the form in which streams deliver it."""
         header = ObjectHeader(
             self.group_id,
             self.object_id,
@@ -86,7 +86,7 @@ class ObjectDatagram(NamedTuple):
 
 
 class PaddingDatagram(NamedTuple):
-    """Bytes that only probe the path; the receiver throws them away."""
+    """A datagram that only probes the path; the receiver discards it."""
 
     size: int
     """How many bytes follow the type."""
@@ -98,7 +98,7 @@ def read_datagram(reader: Reader, draft: Draft) -> ObjectDatagram | PaddingDatag
     kind = reader.varint("type")
     if kind & ~_ALL:
         if kind == PADDING_DATAGRAM_TYPE and draft >= Draft.D18:
-            # They should all be zero, and are discarded whatever they are (18, 11.5.2).
+            # The padding should be zeros; it is discarded whatever its value (18, 11.5.2).
             return PaddingDatagram(len(reader.view(reader.remaining, "padding")))
         reader.fail("type", f"unknown datagram type {kind:#x}", offset=start)
     if kind & STATUS and kind & END_OF_GROUP:
@@ -134,8 +134,8 @@ def read_datagram(reader: Reader, draft: Draft) -> ObjectDatagram | PaddingDatag
 def decode_datagram(data: ByteSource, draft: Draft) -> ObjectDatagram | PaddingDatagram:
     """Read a datagram.
 
-    A good datagram with a payload is read in place, for most are. The rest, faults and their words
-    included, is left to :func:`read_datagram`.
+    The fast path reads a valid datagram with a payload in place. :func:`read_datagram` reads all
+    others, and raises the errors of invalid ones.
     """
     decode, end = draft.integers.decode, len(data)
     try:
@@ -170,7 +170,7 @@ def decode_datagram(data: ByteSource, draft: Draft) -> ObjectDatagram | PaddingD
 
 
 def encode_datagram(datagram: ObjectDatagram | PaddingDatagram, draft: Draft) -> bytes:
-    """Write a datagram in its shortest form; whether it fits the path is the caller's business."""
+    """Write a datagram in its shortest form; the caller checks that it fits the path."""
     if isinstance(datagram, PaddingDatagram):
         return _padding(PADDING_DATAGRAM_TYPE, datagram.size, draft)
     (
@@ -210,7 +210,7 @@ def encode_datagram(datagram: ObjectDatagram | PaddingDatagram, draft: Draft) ->
 
 
 def encode_padding_stream(size: int, draft: Draft) -> bytes:
-    """A whole padding stream: its type and ``size`` zeros."""
+    """Return the bytes of a padding stream: its type and ``size`` zeros."""
     return _padding(PADDING_STREAM_TYPE, size, draft)
 
 

@@ -1,22 +1,21 @@
-"""What is inside an object's extension block: Key-Value-Pairs, the known ones by name.
+"""The extension block of an object: Key-Value-Pairs, with the known types by name.
 
 ::
 
     [ 0x0B IMMUTABLE [ 0x3E .. | 0x101 .. ] | 0x3C .. | 0x777 .. ]
-                     `- never changed on the way -'     unknown: handed on as it is
+                     `- never changed by relays --'     unknown: forwarded unchanged
 
     0x0B  IMMUTABLE_EXTENSIONS, in draft 18 IMMUTABLE_PROPERTIES
-    0x3C  PRIOR_GROUP_ID_GAP      so many groups before this object's do not exist
-    0x3E  PRIOR_OBJECT_ID_GAP     so many objects before this one do not exist
+    0x3C  PRIOR_GROUP_ID_GAP      number of groups before this object's group that do not exist
+    0x3E  PRIOR_OBJECT_ID_GAP     number of objects before this one that do not exist
 
-A relay forwards the bytes as they came and opens them only if it wants to know; nothing on the way
-of an object does. Whatever stands inside the immutable block counts like what stands beside it
-(moq-transport-18, 12.7; draft 16 calls it extension headers just the same). The extensions of
-tracks are in ``laps_wire.moqt.properties``.
+A relay forwards the bytes unchanged; the forwarding path never parses them. A pair inside the
+immutable block has the same meaning as one outside it (moq-transport-18, 12.7; draft 16 calls both
+extension headers). The extensions of tracks are in ``laps_wire.moqt.properties``.
 
-Two kinds of faults: :class:`MalformedTrackError` for what the drafts call a malformed track, and
-``ProtocolViolation`` where they close the session. What cannot be read inside the immutable block
-is of the first kind, for it came from the original publisher; outside it is of the second.
+Parsing raises :class:`MalformedTrackError` for what the drafts call a malformed track, and
+``ProtocolViolation`` where the drafts close the session. An unreadable immutable block is a
+malformed track, because the original publisher wrote it. Any other unreadable pair is a violation.
 """
 
 from __future__ import annotations
@@ -42,51 +41,51 @@ __all__ = [
     "parse_extensions",
 ]
 
-# One set of names for both drafts: draft 18 renamed two, and added to them.
+# Both drafts share the names. Draft 18 renames two of them and adds others.
 _TYPE: Final = PropertyTypeD18
 _IMMUTABLE: Final = _TYPE.IMMUTABLE_PROPERTIES
 
 
 @dataclass(frozen=True, slots=True)
 class Extensions:
-    """Pairs in wire order, and those of the immutable block."""
+    """The pairs of an extension block in wire order, and those of its immutable block."""
 
     pairs: KeyValues = ()
-    """What stands in the block itself, the immutable one included as bytes."""
+    """The pairs of the block itself; the immutable block is one pair with a bytes value."""
     immutable: KeyValues = ()
-    """What stands inside the immutable block."""
+    """The pairs inside the immutable block."""
 
     def integers(self, type_: int) -> list[int]:
-        """Every value of an even type, wherever it stands."""
+        """Return all values of an even type, inside and outside the immutable block."""
         found = (pair.value for pair in (*self.pairs, *self.immutable) if pair.type == type_)
         return [value for value in found if isinstance(value, int)]
 
     def integer(self, type_: int) -> int | None:
-        """The first value of an even type, wherever it stands."""
+        """Return the first value of an even type, or None if there is none."""
         values = self.integers(type_)
         return values[0] if values else None
 
     def types(self) -> list[int]:
-        """Every type, wherever it stands; the immutable block is not one itself."""
+        """Return all types inside and outside the immutable block, without the block's own type."""
         return [pair.type for pair in (*self.pairs, *self.immutable) if pair.type != _IMMUTABLE]
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectExtensions:
-    """What an object's extensions say."""
+    """The decoded extensions of an object."""
 
     extensions: Extensions
     prior_group_id_gap: int | None = None
-    """So many groups before this one do not and will never exist."""
+    """The number of groups directly before this one that will never exist."""
     prior_object_id_gap: int | None = None
-    """So many objects before this one, in its group, do not and will never exist."""
+    """The number of objects directly before this one, in its group, that will never exist."""
 
 
 # Reading
 
 
 def parse_extensions(data: ByteSource, draft: Draft) -> Extensions:
-    """Open an extension block, given without the length before it."""
+    """Parse an extension block, given without the length before it."""
     pairs = read_pairs(Reader(data, integers=draft.integers))
     blocks = [
         pair.value for pair in pairs if pair.type == _IMMUTABLE and isinstance(pair.value, bytes)
@@ -105,10 +104,10 @@ def parse_extensions(data: ByteSource, draft: Draft) -> Extensions:
 
 
 def object_extensions(header: ObjectHeader, draft: Draft) -> ObjectExtensions:
-    """Open an object's extensions and check what makes its track malformed.
+    """Parse the extensions of an object; raise ``MalformedTrackError`` if they break the track.
 
-    What takes a memory of other objects (a gap over one that arrived, an object in a gap, gaps that
-    differ inside a group) is for the one who has it.
+    Checks that involve other objects are left to the caller: a gap over an object that arrived, an
+    object inside a gap, different gaps inside one group.
     """
     extensions = parse_extensions(header.extensions, draft)
     if draft >= Draft.D18:
@@ -134,7 +133,7 @@ def _gap(extensions: Extensions, type_: PropertyTypeD18, limit: int) -> int | No
 
 
 def is_mandatory(type_: int) -> bool:
-    """Whether draft 18 forbids to use a track without understanding this type (2.5.1)."""
+    """Return whether draft 18 forbids the use of a track without support of this type (2.5.1)."""
     return 0x4000 <= type_ <= 0x7FFF
 
 
@@ -146,7 +145,7 @@ def encode_extensions(
 ) -> bytes:
     """Write an extension block, without the length before it; pairs may come in any order.
 
-    ``immutable`` is for the original publisher alone: a relay hands on the block that it got.
+    Only the original publisher passes ``immutable``; a relay forwards the block that it received.
     """
     outer = list(pairs)
     inner = list(immutable)

@@ -15,8 +15,8 @@
               | +----------- 0x20  extensions
               +------------- 0x40  sent as a datagram: no subgroup id, 0x03 is ignored
 
-    range   | 0x8C  | group | object | 0 |     nothing exists from the last object up to here
-            | 0x10C | group | object | 0 |     nothing is known
+    range   | 0x8C  | group | object | 0 |     no objects exist from the last object up to here
+            | 0x10C | group | object | 0 |     it is unknown whether objects exist up to here
 
                       draft 16    draft 18
     group field       the id      the distance from the prior group in the fetch's order, less one;
@@ -25,12 +25,13 @@
                                   prior object's id
     range             ids         ids
 
-The first object can lean on nothing. Behind a range the group and object ids are the range's, the
-subgroup id and priority those of the last object (moq-transport-18, 11.4.4.2); draft 16 does not
-say: we read it the same way, and write both ids. A datagram leaves no subgroup id to lean on.
+The first object must have all fields. After a range, the prior group and object ids are those of
+the range; the prior subgroup id and priority are those of the last object (moq-transport-18,
+11.4.4.2). Draft 16 does not define this case: we read it in the same way, and write both ids. After
+an object that was sent as a datagram there is no prior subgroup id.
 
-The figures of both drafts have a payload length in every item, so a range has one, and it is zero.
-Some implementations leave it out: ``range_length=False`` speaks with them.
+The figures of both drafts have a payload length in every item, so a range has one, which is zero.
+Some implementations omit it; ``range_length=False`` selects their form.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ PRIORITY: Final = 0x10
 EXTENSIONS: Final = 0x20
 DATAGRAM: Final = 0x40
 FLAGS_END: Final = 0x80
-"""From here on Serialization Flags are no flags: two values are ranges, all others refused."""
+"""Serialization Flags from this value on are not flags: two mark ranges, others are refused."""
 
 _SUBGROUP_ZERO: Final = 0
 _SUBGROUP_PRIOR: Final = 1
@@ -88,7 +89,7 @@ _RANGES: Final = {int(kind): kind for kind in RangeKind}
 
 
 class FetchState:
-    """What the next item of a fetch stream may lean on; the same for reader and writer."""
+    """The prior values that the next item of a fetch stream refers to; for reader and writer."""
 
     __slots__ = (
         "descending",
@@ -114,23 +115,23 @@ class FetchState:
         self.range_length = range_length
         """Whether a range has a payload length."""
         self.group_id: int | None = None
-        """Of the prior item, object or range."""
+        """The group id of the prior item, which is an object or a range."""
         self.object_id = 0
-        """Of the prior item; means nothing while there is no group id."""
+        """The object id of the prior item; undefined while ``group_id`` is None."""
         self.subgroup_id: int | None = None
-        """Of the last object; None also if that was sent as a datagram."""
+        """The subgroup id of the last object; None also if that was sent as a datagram."""
         self.priority: int | None = None
-        """Of the last object."""
+        """The priority of the last object."""
         self.last_group: int | None = None
         self.last_object = 0
 
     @property
     def behind_range(self) -> bool:
-        """Whether the prior item is a range that ends elsewhere than at the last object."""
+        """Return whether the prior item is a range that does not end at the last object."""
         return (self.group_id, self.object_id) != (self.last_group, self.last_object)
 
     def in_order(self, group_id: int, object_id: int) -> bool:
-        """Whether an object may follow the last one (moq-transport-16, 2.4.2, 1 to 4)."""
+        """Return whether an object may follow the last one (moq-transport-16, 2.4.2, 1 to 4)."""
         last = self.last_group
         if last is None:
             return True
@@ -139,14 +140,14 @@ class FetchState:
         return (group_id < last) is self.descending
 
     def passed_object(self, header: ObjectHeader) -> None:
-        """Remember an object."""
+        """Record an object as the prior item."""
         self.group_id = self.last_group = header.group_id
         self.object_id = self.last_object = header.object_id
         self.subgroup_id = header.subgroup_id
         self.priority = header.priority
 
     def passed_range(self, item: RangeEnd) -> None:
-        """Remember a range."""
+        """Record a range as the prior item."""
         self.group_id = item.group_id
         self.object_id = item.object_id
 
@@ -167,17 +168,17 @@ def read_fetch_header(reader: Reader) -> FetchHeader:
 
 
 def decode_fetch_header(data: ByteSource, draft: Draft) -> tuple[FetchHeader, int]:
-    """Read a FETCH_HEADER at the beginning of ``data``; also give how many bytes it took.
+    """Read a FETCH_HEADER at the beginning of ``data``; return it and its size in bytes.
 
-    What follows needs the group order of the request that the header names: look it up, and give
-    it to a ``FetchParser``.
+    The rest of the stream is read by a ``FetchParser``, which needs the group order of the request
+    that the header names.
     """
     reader = Reader(data, integers=draft.integers, partial=True)
     return read_fetch_header(reader), reader.pos
 
 
 def read_fetch_item(reader: Reader, state: FetchState) -> ObjectHeader | RangeEnd:
-    """Read what stands before a payload, or a range; the state changes only if it is whole."""
+    """Read an object header or a range; ``state`` changes only if the item is complete."""
     start = reader.pos
     flags = reader.varint("serialization flags")
     if flags >= FLAGS_END:
@@ -298,9 +299,9 @@ def encode_fetch_header(header: FetchHeader, draft: Draft) -> bytes:
 class FetchWriter:
     """Writes one fetch stream, each item in its shortest form.
 
-    ``start`` is the FETCH_HEADER. ``object_header`` gives the bytes before a payload, so that a
-    large payload is never copied to be sent; ``object`` gives both in one; ``range_end`` a range.
-    Nothing is remembered of what could not be written.
+    ``start`` is the FETCH_HEADER. ``object_header`` returns the bytes before a payload, so that a
+    large payload need not be copied. ``object`` returns header and payload together, ``range_end``
+    a range. The state does not change if an item cannot be written.
     """
 
     __slots__ = ("start", "state")
@@ -318,7 +319,7 @@ class FetchWriter:
         self.state = FetchState(draft, order, range_length=range_length)
 
     def object_header(self, header: ObjectHeader) -> bytes:
-        """The bytes before the payload of the next object."""
+        """Return the bytes before the payload of the next object."""
         state = self.state
         if header.status is not ObjectStatus.NORMAL:
             raise EncodeError(f"a fetch has no status {header.status.name}: write a range")
@@ -361,14 +362,14 @@ class FetchWriter:
         return writer.getvalue()
 
     def _places(self, group_id: int, object_id: int) -> tuple[int, int, int]:
-        """The flags for group and object id, and what their fields would hold."""
+        """Return the flags for group and object id, and the values of both fields."""
         state = self.state
         limit = state.draft.integers.max_value
         if not (0 <= group_id <= limit and 0 <= object_id <= limit):
             raise EncodeError(f"{group_id}:{object_id} is out of range")
         prior = state.group_id
         if prior is None or (state.draft < Draft.D18 and state.behind_range):
-            # Draft 16 does not say what is prior behind a range: both ids, and all readers agree.
+            # Draft 16 does not define the prior ids after a range; with both ids, none is needed.
             return GROUP_ID | OBJECT_ID, group_id, object_id
         flags = 0
         group, object_ = group_id, object_id
@@ -381,18 +382,18 @@ class FetchWriter:
         if object_id != state.object_id + 1:
             flags |= OBJECT_ID
         if group < 0 or object_ < 0:
-            # Only behind a range that lies beyond this object.
+            # This happens only after a range that ends beyond this object.
             raise EncodeError(f"{group_id}:{object_id} is before the end of the range behind it")
         return flags, group, object_
 
     def object(self, header: ObjectHeader, payload: ByteSource) -> bytes:
-        """The whole next object; its payload length is that of ``payload``."""
+        """Return the complete next object; its payload length is that of ``payload``."""
         if header.payload_length != len(payload):
             raise EncodeError(f"payload of {len(payload)} bytes, not {header.payload_length}")
         return b"".join((self.object_header(header), payload))
 
     def range_end(self, item: RangeEnd) -> bytes:
-        """A range without objects, up to and with a location."""
+        """Return the bytes of a range without objects, up to and including a location."""
         writer = Writer(integers=self.state.draft.integers)
         writer.varint(item.kind, "serialization flags")
         writer.varint(item.group_id, "group id")
@@ -406,8 +407,8 @@ class FetchWriter:
 class FetchParser(StreamParser):
     """Reads one incoming fetch stream as it arrives, without copying payloads.
 
-    The group order of the request decides what draft 18's group ids mean, and the FETCH_HEADER
-    names the request. So the header is read first, and the parser gets what follows it::
+    The meaning of draft 18's group ids depends on the group order of the request, which the
+    FETCH_HEADER names. So the caller reads the header first and feeds the rest to the parser::
 
         header, used = decode_fetch_header(data, draft)      IncompleteError: wait for more
         parser = FetchParser(draft, order_of[header.request_id])
@@ -433,7 +434,7 @@ class FetchParser(StreamParser):
         return True  # the FETCH_HEADER was read before
 
     def _begin(self, data: ByteSource, pos: int, end: int, events: list[DataEvent]) -> int:
-        # Released at once: held bytes cannot grow while a view on them is alive.
+        # Release the view at once: a bytearray cannot grow while a view of it exists.
         with memoryview(data) as view:
             reader = Reader(view, integers=self._integers, partial=True, pos=pos, end=end)
             item = read_fetch_item(reader, self._state)

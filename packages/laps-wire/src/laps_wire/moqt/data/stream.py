@@ -1,11 +1,11 @@
-"""Reading data streams as they arrive: what subgroup and fetch streams have in common.
+"""Incremental parsing of data streams: what subgroup and fetch streams have in common.
 
 ::
 
     feed(chunk)  ->  SubgroupHeader       a subgroup stream begins with one
                      ObjectHeader         ids, extensions, payload length
                      memoryview           a piece of the payload: a slice of the chunk
-                     OBJECT_END           all of the payload was given out
+                     OBJECT_END           the payload is complete
                      RangeEnd             in a fetch: no objects up to here
 
     chunk 1 [ header | object | payload.. ]    chunk 2 [ ..payload | obj ]    chunk 3 [ ect | ...
@@ -13,10 +13,10 @@
                               pieces, never joined here <-+           +-- held -----+ at most one
                                                                           object header
 
-How the bytes were cut into chunks changes only how payloads are cut into pieces. What is held is
-bounded by the longest header (``MAX_EXTENSIONS_SIZE`` and a few integers), whatever a peer claims.
+The chunk boundaries affect only the boundaries of payload pieces. The parser holds at most one
+header (``MAX_EXTENSIONS_SIZE`` and a few integers), whatever lengths a peer announces.
 
-:class:`ObjectCollector` joins the pieces for those who want whole objects.
+:class:`ObjectCollector` joins the pieces to whole objects.
 """
 
 from __future__ import annotations
@@ -46,37 +46,37 @@ __all__ = [
 ]
 
 DataEvent: TypeAlias = "SubgroupHeader | ObjectHeader | memoryview | ObjectEnd | RangeEnd"
-"""What a data stream consists of."""
+"""An event of a data stream parser."""
 
 CollectedItem: TypeAlias = "SubgroupHeader | MoqObject | RangeEnd"
-"""What a data stream consists of, with objects in one piece."""
+"""An item of a data stream, with each object in one piece."""
 
 MAX_OBJECT_SIZE: Final = 1 << 24
-"""The longest payload that a collector holds unless told otherwise: 16 MiB."""
+"""The default limit for a payload in a collector: 16 MiB."""
 
 _NO_OBJECT: Final = ObjectHeader(0, 0, None, None, 0)
 _JOIN_STEP: Final = 64
-"""How much of a chunk is first joined to a held header; it grows if that was not enough."""
+"""How many bytes of a chunk are first joined to a held header; grows if these are too few."""
 
 
 class StreamParser(ABC):
-    """One incoming data stream. Bytes: ``feed``, then ``finish`` at the FIN, or ``close``.
+    """Parser of one incoming data stream: ``feed``, then ``finish`` at the FIN, or ``close``.
 
-    A subclass says how a header is read (``_begin``).
+    Subclasses implement ``_begin``, which reads a header.
     """
 
     __slots__ = ("_closed", "_held", "_left")
 
     def __init__(self) -> None:
         self._left = 0  # payload bytes that the current object still lacks
-        self._held = bytearray()  # the beginning of a header that is not whole yet
+        self._held = bytearray()  # the beginning of an incomplete header
         self._closed = False
 
     def feed(self, data: ByteSource, into: list[DataEvent] | None = None) -> list[DataEvent]:
-        """Take the next bytes and give what they hold.
+        """Parse the next bytes and return their events.
 
-        Events are appended to ``into`` if given; it then has those before a fault as well. After a
-        fault the parser takes nothing more.
+        Events are appended to ``into`` if given, which then also holds those before an error. After
+        an error the parser accepts no more bytes.
         """
         events: list[DataEvent] = [] if into is None else into
         if self._closed:
@@ -89,10 +89,10 @@ class StreamParser(ABC):
         return events
 
     def finish(self) -> None:
-        """The stream ended with a FIN: refuse one inside a header or object.
+        """Handle a FIN; raise ``TruncatedStreamError`` if it is inside a header or an object.
 
-        The drafts close the session for it (moq-transport-16, 10.4). A reset is no such fault: drop
-        the parser then, and with it what was not whole.
+        The drafts close the session for it (moq-transport-16, 10.4). After a reset, discard the
+        parser instead of calling this.
         """
         if self._closed:
             raise StateError("the stream has ended or failed")
@@ -103,20 +103,20 @@ class StreamParser(ABC):
             raise TruncatedStreamError("FIN in the middle of a header")
 
     def close(self) -> None:
-        """Give the stream up: take nothing more."""
+        """Abandon the stream: accept no more bytes."""
         self._closed = True
 
     @abstractmethod
     def _begin(self, data: ByteSource, pos: int, end: int, events: list[DataEvent]) -> int:
-        """Read the header at ``pos`` (there is at least a byte), append it, give the end of it.
+        """Read the header at ``pos``, append its event, and return the position after it.
 
-        Sets ``_left`` to the payload's length; without payload appends the object's end as well.
-        Raises ``IncompleteError`` having changed nothing.
+        At least one byte is available. Sets ``_left`` to the payload length; if that is 0, appends
+        OBJECT_END as well. Raises ``IncompleteError`` without any change of state.
         """
 
     @abstractmethod
     def _started(self) -> bool:
-        """Whether what must stand at the beginning of the stream was read."""
+        """Return whether the header of the stream was read."""
 
     def _feed(self, data: ByteSource, events: list[DataEvent]) -> None:
         pos, end = 0, len(data)
@@ -151,7 +151,7 @@ class StreamParser(ABC):
     def _join(self, data: ByteSource, end: int, events: list[DataEvent]) -> int:
         """Complete the held header with the beginning of ``data``.
 
-        Gives the position in ``data`` behind the header, or -1 if more is needed.
+        Returns the position in ``data`` after the header, or -1 if more bytes are needed.
         """
         held = self._held
         before = len(held)
@@ -170,10 +170,10 @@ class StreamParser(ABC):
 
 
 class ObjectCollector:
-    """Gives whole objects from a stream; memory follows what arrived, not what was announced.
+    """Collects whole objects from a stream; memory grows with received bytes, not with lengths.
 
-    An object whose header says more than ``limit`` is refused before its payload, and with it the
-    rest of the stream.
+    A header with a payload length over ``limit`` raises an error before its payload is read. The
+    rest of the stream is then refused.
     """
 
     __slots__ = ("_first", "_header", "_more", "limit", "parser")
@@ -188,7 +188,7 @@ class ObjectCollector:
     def feed(
         self, data: ByteSource, into: list[CollectedItem] | None = None
     ) -> list[CollectedItem]:
-        """Take the next bytes and give what became whole; ``into`` as in ``StreamParser.feed``."""
+        """Parse the next bytes; return complete items. ``into`` is as in ``StreamParser.feed``."""
         items: list[CollectedItem] = [] if into is None else into
         events: list[DataEvent] = []
         try:
@@ -199,7 +199,7 @@ class ObjectCollector:
         return items
 
     def finish(self) -> None:
-        """The stream ended with a FIN."""
+        """Handle a FIN, as ``StreamParser.finish`` does."""
         self.parser.finish()
 
     def _take(self, event: DataEvent, items: list[CollectedItem]) -> None:

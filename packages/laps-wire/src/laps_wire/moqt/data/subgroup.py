@@ -1,25 +1,25 @@
-"""Subgroup streams: SUBGROUP_HEADER and the objects behind it (moq-transport-16, 10.4.2).
+"""Subgroup streams: SUBGROUP_HEADER and the objects after it (moq-transport-16, 10.4.2).
 
 ::
 
     type     0 F P 1 E S S X
                | |   | | | +- 0x01  every object has an extension block
-               | |   | +-+--- 0x06  subgroup id: 0 it is 0, 1 it is the first object's id,
-               | |   |              2 it is in the header, 3 reserved
+               | |   | +-+--- 0x06  subgroup id: 0 the id is 0, 1 the first object's id,
+               | |   |              2 a field of the header, 3 reserved
                | |   +------- 0x08  the last object before FIN is the last of the group
-               | +----------- 0x20  no priority here: the subscription's holds
+               | +----------- 0x20  no priority field: the subscription's priority applies
                +------------- 0x40  FIRST_OBJECT, draft 18 only
 
     header   | type | track alias | group id | [subgroup id] | [priority, 1 byte] |
     object   | id delta | [extensions length, extensions] | payload length | payload   |
                                                           | 0              | status    |
 
-The first delta is the first object's id; each further one is the distance to the id before it, less
-one. A payload length of zero is followed by a status.
+The first delta is the id of the first object. Each later one is the distance to the previous id,
+minus one. A payload length of zero is followed by a status.
 
-Two readers share this layout. :func:`read_subgroup_stream` reads field by field with a
-:class:`~laps_wire.buffer.Reader`, which is what a trace needs. :class:`SubgroupParser` reads the
-same bytes in place, for every object that passes; a property test compares the two.
+There are two readers. :func:`read_subgroup_stream` reads field by field with a
+:class:`~laps_wire.buffer.Reader`, for traces. :class:`SubgroupParser` reads the same bytes in
+place, for forwarding. A property test compares the two.
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ END_OF_GROUP: Final = 0x08
 DEFAULT_PRIORITY: Final = 0x20
 FIRST_OBJECT: Final = 0x40
 
-# The values of SUBGROUP_ID_MODE, in place.
+# The values of SUBGROUP_ID_MODE, shifted to their position in the type.
 _ID_IS_ZERO: Final = 0x00
 _ID_IS_FIRST_OBJECT: Final = 0x02
 _ID_IS_PRESENT: Final = 0x04
 
 NO_OBJECT: Final = -1
-"""The id "before the first object": every delta is then previous + 1 + delta."""
+"""The previous id of the first object, so that every id is previous + 1 + delta."""
 
 
 # Reading, field by field
@@ -113,7 +113,7 @@ def read_subgroup_header(reader: Reader, draft: Draft) -> SubgroupHeader:
 
 
 def decode_subgroup_header(data: ByteSource, draft: Draft) -> tuple[SubgroupHeader, int]:
-    """Read a SUBGROUP_HEADER at the beginning of ``data``; also give how many bytes it took."""
+    """Read a SUBGROUP_HEADER at the beginning of ``data``; return it and its size in bytes."""
     reader = Reader(data, integers=draft.integers, partial=True)
     return read_subgroup_header(reader, draft), reader.pos
 
@@ -121,10 +121,10 @@ def decode_subgroup_header(data: ByteSource, draft: Draft) -> tuple[SubgroupHead
 def read_object_header(
     reader: Reader, header: SubgroupHeader, previous: int = NO_OBJECT
 ) -> ObjectHeader:
-    """Read what stands before an object's payload.
+    """Read the header of an object, up to its payload.
 
-    ``previous`` is the id of the object before it on the stream. The subgroup id of a header
-    without one stays None here unless this is the first object.
+    ``previous`` is the id of the previous object on the stream. If the stream header has no
+    subgroup id, the result has one only for the first object.
     """
     start = reader.pos
     object_id = previous + 1 + reader.varint("object id delta")
@@ -168,7 +168,7 @@ def read_subgroup_stream(
 
 
 def after_the_end(object_id: int) -> ProtocolViolation:
-    """What to raise for an object behind one that ended its group or track (10.4.3)."""
+    """Return the error for an object after the end of its group or track (10.4.3)."""
     return ProtocolViolation(f"an object follows the end that object {object_id} announced")
 
 
@@ -204,10 +204,10 @@ def encode_subgroup_header(header: SubgroupHeader, draft: Draft) -> bytes:
 
 
 class SubgroupWriter:
-    """Writes one subgroup stream: keeps the id before, and refuses what a peer would refuse.
+    """Writes one subgroup stream; raises ``EncodeError`` for objects that a peer would refuse.
 
-    ``start`` is the SUBGROUP_HEADER. ``object_header`` gives the bytes before a payload, so that a
-    large payload is never copied to be sent; ``object`` gives header and payload in one.
+    ``start`` is the SUBGROUP_HEADER. ``object_header`` returns the bytes before a payload, so that
+    a large payload need not be copied. ``object`` returns header and payload together.
     """
 
     __slots__ = ("_encode", "_max", "draft", "ended", "header", "object_id", "start")
@@ -220,7 +220,7 @@ class SubgroupWriter:
         self.object_id = NO_OBJECT
         """The id of the last object written; -1 before the first."""
         self.ended = False
-        """Whether an object said that the group or the track ends here."""
+        """Whether the status of an object ended the group or the track."""
         self._encode = draft.integers.encode
         self._max = draft.integers.max_value
 
@@ -232,7 +232,7 @@ class SubgroupWriter:
         extensions: bytes = b"",
         status: ObjectStatus = ObjectStatus.NORMAL,
     ) -> bytes:
-        """The bytes before the payload of the next object."""
+        """Return the bytes before the payload of the next object."""
         if self.ended:
             raise StateError(f"object {self.object_id} ended the group or track")
         delta = object_id - self.object_id - 1
@@ -261,7 +261,7 @@ class SubgroupWriter:
         extensions: bytes = b"",
         status: ObjectStatus = ObjectStatus.NORMAL,
     ) -> bytes:
-        """The whole next object."""
+        """Return the complete next object."""
         start = self.object_header(object_id, len(payload), extensions=extensions, status=status)
         return b"".join((start, payload))
 
@@ -295,11 +295,11 @@ class SubgroupParser(StreamParser):
         super().__init__()
         self.draft = draft
         self.header: SubgroupHeader | None = None
-        """The stream's header, once it is whole."""
+        """The header of the stream; None until it is complete."""
         self.object_id = NO_OBJECT
         """The id of the last object begun; -1 before the first."""
         self.ended = False
-        """Whether an object said that the group or the track ends here."""
+        """Whether the status of an object ended the group or the track."""
         self._subgroup_id: int | None = None
         self._has_extensions = False
         integers = draft.integers
@@ -354,7 +354,7 @@ class SubgroupParser(StreamParser):
         if subgroup_id is None:
             self._subgroup_id = subgroup_id = object_id
         events.append(
-            # What ObjectHeader(...) does, at less than half of its cost.
+            # Equivalent to ObjectHeader(...), at less than half of its cost.
             tuple.__new__(
                 ObjectHeader,
                 (
@@ -377,7 +377,7 @@ class SubgroupParser(StreamParser):
         return pos
 
     def _open(self, data: ByteSource, pos: int, events: list[DataEvent]) -> int:
-        """Read the SUBGROUP_HEADER, from a copy: a view would forbid the held bytes to grow."""
+        """Read the SUBGROUP_HEADER from a copy: a view would block growth of the held bytes."""
         header, used = decode_subgroup_header(bytes(data[pos : pos + _LONGEST_HEADER]), self.draft)
         self.header = header
         self._subgroup_id = header.subgroup_id

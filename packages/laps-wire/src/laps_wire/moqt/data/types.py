@@ -1,7 +1,7 @@
-"""What the data plane of MoQT carries: objects, ranges without objects, and kinds of streams.
+"""The data model of MoQT: objects, ranges without objects, and kinds of streams.
 
-Drafts 16 and 18 share this model; they differ in how it is written (``subgroup``, ``fetch``,
-``datagram``). Names follow draft 16: what draft 18 calls Properties are extensions here.
+Drafts 16 and 18 share this model; their encodings differ (``subgroup``, ``fetch``, ``datagram``).
+Names follow draft 16: what draft 18 calls Properties are extensions here.
 
 ::
 
@@ -9,16 +9,16 @@ Drafts 16 and 18 share this model; they differ in how it is written (``subgroup`
                      ├── subgroup 1: objects 2 3
                      └── object 5                       alone in a datagram, in no subgroup
 
-A unidirectional stream says what it is with its first integer::
+The first integer of a unidirectional stream is its type::
 
                             draft 16                     draft 18
     SUBGROUP   0b00x1xxxx   0x10-0x1F 0x30-0x3F          + 0x50-0x5F 0x70-0x7F
     FETCH      0x05         yes                          yes
     SETUP      0x2F00       -                            one control stream each way
-    PADDING    0x132B3E28   -                            zeros, to be thrown away
+    PADDING    0x132B3E28   -                            zeros, to be discarded
 
-:class:`ObjectHeader` is a tuple and not a dataclass: one is made for every object that passes, and
-a frozen dataclass costs five times as much to make.
+:class:`ObjectHeader` is a tuple and not a dataclass, because one is made for every object. A frozen
+dataclass costs five times as much to make.
 """
 
 from __future__ import annotations
@@ -65,35 +65,35 @@ SETUP_STREAM_TYPE: Final = 0x2F00
 PADDING_STREAM_TYPE: Final = 0x132B3E28
 
 MAX_EXTENSIONS_SIZE: Final = 1 << 17
-"""The longest extension block of one object that we take: two of the longest values and change.
+"""The longest extension block of one object that is accepted: two values of the maximum length.
 
-The drafts limit a single value (65535 bytes) but not their sum, and the block has to be held in
-memory until it is whole. Since the limit is ours, a longer block is :class:`ObjectTooLargeError`
-on a stream; in a datagram it is a lie."""
+The drafts limit a single value (65535 bytes) but not their sum, and the block is held in memory
+until it is complete. A longer block breaks no rule of the drafts, so on a stream it raises
+:class:`ObjectTooLargeError`. No datagram can hold one."""
 
 
 class ObjectHeader(NamedTuple):
-    """Everything about an object but its payload, with every implied field filled in."""
+    """An object without its payload, with all implied fields filled in."""
 
     group_id: int
     object_id: int
     subgroup_id: int | None
-    """None for an object whose forwarding preference is Datagram: it has no subgroup."""
+    """The subgroup id; None if the forwarding preference is Datagram."""
     priority: int | None
-    """None: the subscription's own publisher priority holds."""
+    """The publisher priority; None: that of the subscription applies."""
     payload_length: int
     status: ObjectStatus = ObjectStatus.NORMAL
     extensions: bytes = b""
-    """The key-value pairs exactly as they came, without the length before them."""
+    """The encoded key-value pairs exactly as received, without the length before them."""
 
     @property
     def location(self) -> Location:
-        """Where in its track the object is."""
+        """The location of the object in its track."""
         return Location(self.group_id, self.object_id)
 
 
 class MoqObject(NamedTuple):
-    """A whole object."""
+    """An object: its header and its payload."""
 
     header: ObjectHeader
     payload: bytes
@@ -106,21 +106,21 @@ class ObjectEnd(Enum):
 
 
 OBJECT_END: Final = ObjectEnd.OBJECT_END
-"""The event behind an object's last payload byte; always the same value, so it costs nothing."""
+"""The event after the last payload byte of an object; a constant, so that it costs nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubgroupHeader:
-    """The beginning of a subgroup stream: what its objects have in common."""
+    """The header of a subgroup stream: the values that its objects share."""
 
     track_alias: int
     group_id: int
     subgroup_id: int | None = 0
-    """None: the id of the first object on the stream is the subgroup's id."""
+    """The subgroup id; None: it is the id of the first object on the stream."""
     priority: int | None = None
-    """None: the subscription's own publisher priority holds."""
+    """The publisher priority; None: that of the subscription applies."""
     has_extensions: bool = False
-    """Whether every object has an extension block, be it empty."""
+    """Whether every object has an extension block, which may be empty."""
     end_of_group: bool = False
     """Whether the last object before FIN is the last of the group."""
     first_object: bool = False
@@ -129,21 +129,21 @@ class SubgroupHeader:
 
 @dataclass(frozen=True, slots=True)
 class FetchHeader:
-    """The beginning of a fetch stream."""
+    """The header of a fetch stream."""
 
     request_id: int
     """The FETCH request that the stream answers."""
 
 
 class RangeKind(IntEnum):
-    """Why no objects follow up to a location; the values are those of the Serialization Flags."""
+    """Why a range has no objects; the values are those of the Serialization Flags."""
 
     NON_EXISTENT = 0x8C
     UNKNOWN = 0x10C
 
 
 class RangeEnd(NamedTuple):
-    """In a fetch response: no object between the last one and this location, both inclusive."""
+    """A range without objects in a fetch: after the last object, up to and with this location."""
 
     kind: RangeKind
     group_id: int
@@ -151,7 +151,7 @@ class RangeEnd(NamedTuple):
 
 
 class StreamKind(Enum):
-    """What a unidirectional stream is for."""
+    """The purpose of a unidirectional stream."""
 
     SUBGROUP = "SUBGROUP_HEADER"
     FETCH = "FETCH_HEADER"
@@ -162,9 +162,9 @@ class StreamKind(Enum):
 class MalformedTrackError(RemoteError):
     """A track that breaks the object model (moq-transport-16, 2.4.2).
 
-    Its origin may be far away, so it ends the subscriptions and fetches of that track and not the
-    session: a relay passes it on as :attr:`status_code`, and what triggered it is not cached.
-    ``code`` is for those who have nothing smaller than a session to close.
+    The fault may be that of a remote publisher. So the error ends the subscriptions and fetches of
+    the track and not the session. A relay forwards it as :attr:`status_code`, and does not cache
+    the object that caused it. ``code`` is for callers that can only close a session.
     """
 
     code: ClassVar[int] = ProtocolViolation.code
@@ -177,9 +177,9 @@ class TruncatedStreamError(ProtocolViolation):
 
 
 class ObjectTooLargeError(RemoteError):
-    """An object, or its extension block, over the limit that we hold in memory as a whole.
+    """An object, or its extension block, is longer than the local memory limit.
 
-    The drafts set no limit, so the peer may be right: give up the stream, not the session.
+    The drafts set no limit, so the peer has not broken a rule: end the stream, not the session.
     """
 
     def __init__(self, size: int, limit: int, what: str = "an object") -> None:
@@ -192,19 +192,19 @@ _STATUSES: Final = {int(status): status for status in ObjectStatus}
 
 
 def check_status(value: int, extensions: bytes) -> ObjectStatus:
-    """Check a status from the wire: known, and without extensions unless it is Normal."""
+    """Return a received status as an enum; raise if it is unknown or must not have extensions."""
     status = _STATUSES.get(value)
     if status is None:
         known = ", ".join(f"{int(member):#x} {member.name}" for member in ObjectStatus)
         raise ProtocolViolation(f"object status {value:#x} is not one of: {known}")
     if status and extensions:
-        # Only Normal objects have any (moq-transport-16, 10.2.1.2; -18, 11.2.1.2).
+        # Only Normal objects have extensions (moq-transport-16, 10.2.1.2; -18, 11.2.1.2).
         raise ProtocolViolation(f"an object with status {status.name} has extensions")
     return status
 
 
 def extensions_too_large(size: int) -> ObjectTooLargeError:
-    """What to raise for an extension block of more than :data:`MAX_EXTENSIONS_SIZE` bytes."""
+    """Return the error for an extension block over :data:`MAX_EXTENSIONS_SIZE` bytes."""
     return ObjectTooLargeError(size, MAX_EXTENSIONS_SIZE, "an extension block")
 
 
@@ -217,7 +217,7 @@ def read_extensions(reader: Reader) -> bytes:
 
 
 def check_object(status: ObjectStatus, payload_length: int, extensions: bytes) -> None:
-    """Refuse to write an object that no peer would take."""
+    """Raise ``EncodeError`` for an object that the drafts or the size limit forbid."""
     if status and (payload_length or extensions):
         raise EncodeError(f"status {status.name} allows neither payload nor extensions")
     if len(extensions) > MAX_EXTENSIONS_SIZE:
@@ -226,7 +226,10 @@ def check_object(status: ObjectStatus, payload_length: int, extensions: bytes) -
 
 
 def stream_kind(stream_type: int, draft: Draft) -> StreamKind:
-    """Tell from its type what a unidirectional stream is; an unknown type closes the session."""
+    """Return the kind of a unidirectional stream by its type.
+
+    Raises ``ProtocolViolation`` for an unknown type.
+    """
     # Bit 4 set and bit 7 clear; bit 6 came with draft 18 (FIRST_OBJECT).
     if stream_type & 0x10 and stream_type < (0x80 if draft >= Draft.D18 else 0x40):
         return StreamKind.SUBGROUP
@@ -241,9 +244,9 @@ def stream_kind(stream_type: int, draft: Draft) -> StreamKind:
 
 
 def peek_stream_kind(data: ByteSource, draft: Draft) -> StreamKind:
-    """Tell from its first bytes what a stream is, without consuming them.
+    """Return the kind of a stream by its first bytes, without consuming them.
 
-    ``IncompleteError`` asks for more; nine bytes are always enough.
+    Raises ``IncompleteError`` if more bytes are needed; nine bytes are always enough.
     """
     stream_type, _ = draft.integers.decode(data, 0, len(data))
     return stream_kind(stream_type, draft)

@@ -1,13 +1,13 @@
-"""The numbers of ``laps-2``: what each one means is in docs/spec/laps-2.md, which a test compares.
+"""The numbers of ``laps-2``. docs/spec/laps-2.md defines them; a test compares the two.
 
-Three kinds of registry, because a number that a receiver does not know must have a rule:
+Each registry has a rule for numbers that a receiver does not know:
 
 ======================= ========================================================================
 message types           even: must be understood, else the session ends; odd: may be ignored
-parameters              unknown ones are always ignored; odd ones go along when an entry is
-                        re-advertised (end to end), even ones stay behind (hop by hop)
+parameters              unknown ones are always ignored; odd ones are kept when an entry is
+                        re-advertised (end to end), even ones are removed (hop by hop)
 closed enumerations     (mode, direction, relay type, ...) an unknown value is malformed; a new
-                        value needs a new feature, and is sent only to who accepted the feature
+                        value needs a new feature, and is sent only to peers that accepted it
 open enumerations       (features, schemes, reason codes, payload formats) any number is legal
 ======================= ========================================================================
 """
@@ -46,7 +46,7 @@ VERSION_2_0: Final = 0x0200
 
 @unique
 class MessageType(IntEnum):
-    """Control message types; odd ones may be ignored by who does not know them."""
+    """Control message types; a receiver may ignore odd types that it does not know."""
 
     PROBE = 0x01
     CONNECT = 0x02
@@ -123,7 +123,7 @@ class Mode(IntEnum):
         return self is not Mode.CONTROL
 
     def allows(self, other: Mode) -> bool:
-        """Whether an answer of ``other`` is this mode or a part of it."""
+        """Return whether ``other`` is this mode or a part of it."""
         return other is self or self is Mode.BOTH
 
 
@@ -134,7 +134,7 @@ class Direction(IntEnum):
     UNIDIRECTIONAL = 0
     """From the dialler to the listener only."""
     BIDIRECTIONAL = 1
-    """Both ways over the one connection: NAT and firewalls."""
+    """Both ways over one connection, for peers behind a NAT or a firewall."""
 
 
 @unique
@@ -150,30 +150,30 @@ class RelayType(IntEnum):
 
 @unique
 class LoadClass(IntEnum):
-    """How loaded a node is, coarsely: the class is what selection orders by."""
+    """A coarse measure of a node's load, by which path selection orders nodes."""
 
     NORMAL = 0
     BUSY = 1
-    """Takes what it has; others are preferred for more."""
+    """The node keeps its present traffic; other nodes are preferred for new traffic."""
     OVERLOADED = 2
-    """Chosen only if nothing else reaches the target."""
+    """The node is chosen only if no other path reaches the target."""
     DRAINING = 3
-    """Going away; nothing new goes through it."""
+    """The node is about to stop; it gets no new traffic."""
 
 
 @unique
 class AnnounceKind(IntEnum):
-    """What was announced; the C++ relay's flag bit 0."""
+    """What an announce is for; the same values as bit 0 of the C++ relay's flags."""
 
     TRACK = 0
-    """PUBLISH: one track, so the name has a hash too."""
+    """PUBLISH: one track; the announce has a hash of the track name."""
     NAMESPACE = 1
     """PUBLISH_NAMESPACE: every track below the tuple."""
 
 
 @unique
 class DataKind(IntEnum):
-    """What a data header stands in front of; the upper four bits of its second byte."""
+    """What follows a data header; the upper four bits of the header's second byte."""
 
     STREAM = 1
     DATAGRAM = 2
@@ -189,12 +189,12 @@ class Bases(IntFlag):
     ALL = 0xF
 
 
-# Open enumerations: the fields are plain integers, these are the numbers with a meaning
+# Open enumerations: the fields are plain integers; these are the defined values
 
 
 @unique
 class Feature(IntEnum):
-    """Optional parts of the protocol; in use if both sides named them."""
+    """Optional parts of the protocol; a feature is in use if both sides listed it."""
 
     DATAGRAMS = 1
     """Objects in QUIC datagrams."""
@@ -207,9 +207,9 @@ class Feature(IntEnum):
     SHARDED_SUBSCRIBES = 6
     """The listener is a control server with a shard: only subscribes of its shard go to it."""
     FETCHES = 7
-    """FETCH_REQUEST is answered, or passed on."""
+    """FETCH_REQUEST is answered or forwarded."""
     STAYS = 8
-    """STAY is understood: DRAIN can be taken back."""
+    """STAY is understood, which revokes DRAIN."""
 
 
 @unique
@@ -223,16 +223,16 @@ class AuthScheme(IntEnum):
     CWT_SIGNATURE = 2
     """Credential: a CWT with a ``cnf`` key; signature by that key."""
     SHARED_KEY = 3
-    """Credential: the name of a key that both know; HMAC-SHA256 with it."""
+    """Credential: the name of a key that both sides have; signature: HMAC-SHA256 with that key."""
     CERTIFICATE = 4
     """Credential: DER certificates, each behind its u24 length; signature by the leaf's key."""
     STUB_KEY = 5
-    """As SHARED_KEY, with a key that Stubs have: nobody but a Stub may dial with it."""
+    """As SHARED_KEY, with a key of Stubs: only a Stub may dial with it."""
 
 
 @unique
 class HashScheme(IntEnum):
-    """How names are hashed into 64 bits; both sides must do it alike."""
+    """How names are hashed into 64 bits; both sides must use the same scheme."""
 
     CITY64 = 0
     """The C++ relay's unkeyed hash: for experiments only."""
@@ -255,9 +255,9 @@ class SubscribeCode(IntEnum):
     """Another track of the origin has the same hash."""
     LIMIT = 6
     UNREACHABLE = 7
-    """No data path to the s-relay that policy allows."""
+    """Policy permits no data path to the s-relay."""
     ENDED = 8
-    """It was accepted, and the publisher has ended it."""
+    """The subscribe was accepted, and the publisher has ended it since."""
 
 
 @unique
@@ -265,21 +265,21 @@ class SnsRefusal(IntEnum):
     """Why targets of a subscriber node set, or the whole of it, are not served."""
 
     NOT_ADVERTISED = 1
-    """Never advertised to this peer, or not any more."""
+    """The target was never advertised to this peer, or was withdrawn."""
     TOO_MANY_TARGETS = 2
     TOO_MANY_SETS = 3
     TOO_MANY_HOPS = 4
-    """The chain of sets is deeper than 16: a loop."""
+    """The chain of sets is longer than 16 hops, which indicates a loop."""
     UNKNOWN_SET = 5
-    """Data came, the set did not, and the buffer time is over."""
+    """Data arrived, but its set was not advertised within the buffer time."""
     POLICY = 6
     MOVED = 7
-    """Nothing is refused: these targets are served another way than when streams began."""
+    """No refusal: the path to these targets has changed since their streams began."""
 
 
 @unique
 class PayloadFormat(IntEnum):
-    """What the bytes behind a data header are."""
+    """The format of the bytes after a data header."""
 
     OPAQUE = 0
     QUICR = 1

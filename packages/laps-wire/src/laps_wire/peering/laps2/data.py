@@ -1,6 +1,6 @@
 """The data header: in front of every datagram and at the start of every data stream.
 
-It is written by hand: it is read for every object, and a Via rewrites it for every hop::
+The codec is written by hand, because it runs for every object and at every hop::
 
      0               1               2               3
      0 1 2 3 4 5 6 7 0 1 2 3 4 5 6 7 0 1 2 3 4 5 6 7 0 1 2 3 4 5 6 7
@@ -20,9 +20,9 @@ It is written by hand: it is read for every object, and a Via rewrites it for ev
     +- - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - -+
     |  payload: the publisher's bytes, never changed
 
-All numbers are big endian and at fixed offsets; the payload begins at ``header length`` (24 to
-255), so a relay that knows no extension steps over all of them. A hop that forwards needs two
-operations on the header, and none on the payload::
+All numbers are big endian and at fixed offsets. The payload begins at ``header length`` (24 to
+255), so a relay can skip extensions that it does not know. A hop that forwards needs two operations
+on the header, and none on the payload::
 
     sns_id_at(chunk)                  which set?       (one 32-bit load)
     rewrite_sns_id(header, out_id)    for this egress  (one 32-bit store)
@@ -62,14 +62,14 @@ __all__ = [
 ]
 
 SNS_ID_OFFSET: Final = 4
-"""Where the SNS ID stands in every data header, of this and every later minor version."""
+"""The offset of the SNS ID in every data header of this and all later minor versions."""
 
 FLAG_OVERLAP: Final = 0x1
-"""The same object may come over another session too (make before break): remove duplicates."""
+"""The object may also arrive over another session (make before break): remove duplicates."""
 FLAG_FETCH: Final = 0x2
-"""The answer to a FETCH, whose ID is the data context."""
+"""The data is the response to a FETCH, whose ID is the data context."""
 FLAG_CONTINUED: Final = 0x4
-"""The stream goes on with a subgroup whose stream before was cut: its beginning is on another."""
+"""The stream continues a subgroup that began on an earlier stream, which was cut."""
 
 _HEADER: Final = struct.Struct(">BBBBIQII")
 _U32: Final = struct.Struct(">I")
@@ -81,24 +81,24 @@ WritableBuffer: TypeAlias = "bytearray | memoryview"
 
 
 class DataHeader(NamedTuple):
-    """What stands in front of a payload."""
+    """The header before a payload."""
 
     kind: DataKind
     sns_id: int
-    """Which subscriber node set the data goes to; 0 only between a Stub and its parent."""
+    """The subscriber node set that the data is for; 0 only between a Stub and its parent."""
     track: int
     """The full-name hash of the track."""
     context: int
-    """The data context: a random number, not 0, that the o-relay draws for each publisher of the
-    track; it stays the same over all hops, and a publisher that comes back has another one."""
+    """The data context: a random number other than 0 that the o-relay draws for each publisher of
+    the track. It is the same on all hops. A publisher that reconnects gets a new one."""
     priority: int = 128
-    """The publisher's priority, 0 first, 255 last."""
+    """The publisher priority, from 0 (highest) to 255 (lowest)."""
     ttl_ms: int = 0
-    """How long it may wait in a relay's queue; 0: the relay decides."""
+    """How long the data may wait in a relay's queue, in milliseconds; 0: the relay decides."""
     payload_format: int = PayloadFormat.OPAQUE
-    """What the payload is; a :class:`PayloadFormat` or any other number."""
+    """The format of the payload: a :class:`PayloadFormat` or any other number."""
     flags: int = 0
-    """Four bits; those not known are passed on."""
+    """Four bits; unknown ones are forwarded."""
     extensions: bytes = b""
     """Encoded extensions; see :attr:`parameters` and :func:`encode_extensions`."""
 
@@ -109,10 +109,10 @@ class DataHeader(NamedTuple):
 
     @property
     def parameters(self) -> Parameters:
-        """The extensions, read; none if they are malformed.
+        """The decoded extensions; an empty list if they are malformed.
 
-        They come from a relay that may be far away, through others that do not read them, so they
-        are no reason to close the session with the neighbour (docs/spec/laps-2.md, 7.1).
+        A remote relay may have written them, and the relays between do not read them. So malformed
+        extensions do not close the session with the neighbour (docs/spec/laps-2.md, 7.1).
         """
         reader = Reader(self.extensions)
         entries: list[tuple[int, bytes]] = []
@@ -126,7 +126,7 @@ class DataHeader(NamedTuple):
 
 
 def encode_extensions(parameters: Parameters) -> bytes:
-    """Extensions as a header carries them: without a count, for the header length ends them."""
+    """Encode extensions without a count: in a data header, the header length ends them."""
     writer = Writer()
     for identifier, value in parameters:
         writer.varint(identifier, "extension id")
@@ -137,7 +137,7 @@ def encode_extensions(parameters: Parameters) -> bytes:
 
 
 def encode_data_header(header: DataHeader) -> bytes:
-    """Write a header; the payload goes behind it."""
+    """Encode a header; the payload follows it on the wire."""
     if header.size > MAX_DATA_HEADER_BYTES:
         raise EncodeError(f"extensions of {len(header.extensions)} bytes do not fit a data header")
     if not 0 <= header.flags <= 0xF:
@@ -161,8 +161,9 @@ def encode_data_header(header: DataHeader) -> bytes:
 def decode_data_header(data: ByteSource, pos: int = 0) -> DataHeader:
     """Read the header at ``pos``; the payload begins at ``pos + header.size``.
 
-    On a stream more bytes may come, hence ``IncompleteError``; for a datagram that is malformed,
-    as :func:`split` says. ``UnknownKindError`` ends the stream or the datagram only.
+    Raises ``IncompleteError`` if the header is cut short: on a stream, more bytes may follow. For
+    datagrams use :func:`split`, which treats that as malformed. ``UnknownKindError`` ends only the
+    stream or the datagram.
     """
     available = len(data) - pos
     if available < 1:
@@ -196,7 +197,7 @@ def decode_data_header(data: ByteSource, pos: int = 0) -> DataHeader:
 
 
 def read_data_header(reader: Reader) -> DataHeader:
-    """Read a header field by field: the slow way, which a tracing reader can draw."""
+    """Read a header field by field, for traces; slower than :func:`decode_data_header`."""
     start = reader.pos
     size = reader.u8("header length")
     if size < DATA_HEADER_BYTES:
@@ -222,7 +223,7 @@ def read_data_header(reader: Reader) -> DataHeader:
 
 
 def split(datagram: ByteSource) -> tuple[DataHeader, memoryview]:
-    """A datagram's header and its payload, which is not copied."""
+    """Return the header and the payload of a datagram; the payload is not copied."""
     try:
         header = decode_data_header(datagram)
     except IncompleteError as error:
@@ -238,7 +239,7 @@ def split(datagram: ByteSource) -> tuple[DataHeader, memoryview]:
 
 
 def sns_id_at(data: ByteSource, pos: int = 0) -> int:
-    """The SNS ID of the header at ``pos``, without reading anything else of it."""
+    """Return the SNS ID of the header at ``pos``, without decoding the rest."""
     if len(data) < pos + 8:
         raise IncompleteError(pos + 8 - len(data))
     value: int = _U32.unpack_from(data, pos + SNS_ID_OFFSET)[0]
@@ -246,7 +247,7 @@ def sns_id_at(data: ByteSource, pos: int = 0) -> int:
 
 
 def rewrite_sns_id(data: WritableBuffer, sns_id: int, pos: int = 0) -> None:
-    """Put another SNS ID into the header at ``pos``, in place; nothing else is touched."""
+    """Replace the SNS ID of the header at ``pos`` in place; nothing else changes."""
     if not 0 <= sns_id <= _MAX_U32:
         raise EncodeError(f"SNS id {sns_id} is outside 0..{_MAX_U32}")
     if len(data) < pos + 8:
@@ -255,10 +256,9 @@ def rewrite_sns_id(data: WritableBuffer, sns_id: int, pos: int = 0) -> None:
 
 
 def with_sns_id(header: bytes, sns_id: int) -> bytes:
-    """A copy of an encoded header (and only of it) with another SNS ID.
+    """Return a copy of an encoded header, without payload, with another SNS ID.
 
-    For a fan-out: each egress queue gets its own few header bytes and the one payload object that
-    all of them share.
+    In a fan-out, each egress queue gets its own header bytes and shares the payload object.
     """
     copy = bytearray(header)
     rewrite_sns_id(copy, sns_id)

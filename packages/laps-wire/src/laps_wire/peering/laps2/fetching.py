@@ -1,8 +1,8 @@
-"""Messages about what was published before: a FETCH that another relay answers (feature FETCHES).
+"""Messages for a FETCH that another relay answers (feature FETCHES).
 
-They are for one relay and go there hop by hop, as the node information leads; nobody on the way
-keeps anything of them. The answer's objects are data like all others: one stream to a set whose
-only target is the s-relay, with the flag FETCH and the FETCH's ID as its data context::
+Each message is for one relay. It is forwarded hop by hop along the node paths; relays on the path
+keep no state of it. The objects of the response are ordinary data: one stream to a set whose only
+target is the s-relay. It has the flag FETCH, and the ID of the FETCH as its data context::
 
     s-relay                   Via                    o-relay
        |  FETCH_REQUEST id 7   |                        |
@@ -12,7 +12,7 @@ only target is the s-relay, with the flag FETCH and the FETCH's ID as its data c
        |      data: flag FETCH, context 7               |
        |<======================|<=======================|
        |  FETCH_CANCEL id 7    |                        |
-       |---------------------->|----------------------->|  if it is not wanted any more
+       |---------------------->|----------------------->|  to cancel
 """
 
 from __future__ import annotations
@@ -41,42 +41,42 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class FetchRequest:
-    """An s-relay asks for objects that were published before."""
+    """An s-relay requests objects that were published before."""
 
     source: NodeId
-    """The s-relay: to whom the answer goes."""
+    """The s-relay, which gets the response."""
     target: NodeId
-    """Who is asked: an o-relay, or a control server that knows one."""
+    """The relay that is to answer: an o-relay, or a control server that knows one."""
     fetch_id: int
-    """Drawn by the s-relay, random: who does not know it can not answer."""
+    """A random number from the s-relay; a relay that does not know it cannot answer."""
     hops: int
-    """0 from the s-relay; a relay that passes it on writes one more."""
+    """0 from the s-relay; each relay that forwards the message adds 1."""
     element_hashes: tuple[int, ...]
     """The hash of each namespace tuple element, in order."""
     name_hash: int
     full_name_hash: int
     scope: tuple[Label, ...] = ()
-    """What policy may look at, as in a subscribe."""
+    """The labels that policy may evaluate, as in a subscribe."""
     data: SubscribeData = NO_DATA
-    """The FETCH, with its locations resolved: it names a track and a range, and has no token."""
+    """The FETCH with resolved locations: it names a track and a range, and has no token."""
     parameters: Parameters = NO_PARAMETERS
 
 
 @dataclass(frozen=True, slots=True)
 class FetchResponse:
-    """What becomes of a FETCH; the objects come by themselves, before or behind it."""
+    """The result of a FETCH; the objects arrive separately, before or after it."""
 
     source: NodeId
-    """The s-relay: to whom this goes."""
+    """The s-relay, which gets this message."""
     fetch_id: int
     responder: NodeId
-    """Who answers: who was asked, or a relay on the way that does not pass it on."""
+    """The relay that answers: the target, or a relay on the path that does not forward."""
     hops: int
     code: int
     """A :class:`~laps_wire.peering.laps2.codepoints.SubscribeCode`; 0 is accepted."""
     reason: str = ""
     retry_after_ms: int = 0
-    """Not to be asked again before; 0 says nothing about it."""
+    """How long to wait before a retry, in milliseconds; 0: unspecified."""
     data: SubscribeData = NO_DATA
     """The body of FETCH_OK, or of the publisher's error."""
     parameters: Parameters = NO_PARAMETERS
@@ -84,7 +84,7 @@ class FetchResponse:
 
 @dataclass(frozen=True, slots=True)
 class FetchCancel:
-    """An s-relay does not want the rest of an answer."""
+    """An s-relay cancels the rest of a response."""
 
     source: NodeId
     target: NodeId
@@ -94,7 +94,7 @@ class FetchCancel:
 
 
 FETCH_ID: Final = Constrained(U32, 1, 0xFFFF_FFFF)
-"""The ID of a FETCH, 32 bits as the data context in data headers; 0 is no ID."""
+"""The ID of a FETCH: 32 bits, as the data context in data headers; 0 is not an ID."""
 
 _HOPS: Final = Constrained(VARINT, 0, MAX_HOPS)
 

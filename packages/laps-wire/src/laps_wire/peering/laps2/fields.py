@@ -48,18 +48,18 @@ I = TypeVar("I", bound=int)  # noqa: E741 - the integer type that the items have
 
 @dataclass(frozen=True, slots=True)
 class Maybe(Generic[T]):
-    """A byte 0 and nothing, or a byte 1 and a value."""
+    """An optional value: a byte 0, or a byte 1 and the value."""
 
     value: FieldCodec[T]
 
     def read(self, reader: Reader, field: str) -> T | None:
-        """Read it, if it is there."""
+        """Read the value; return None if it is absent."""
         if BOOL8.read(reader, f"{field}.present"):
             return self.value.read(reader, field)
         return None
 
     def write(self, writer: Writer, value: T | None, field: str) -> None:
-        """Write it, if it is there."""
+        """Write the value, or a byte 0 for None."""
         BOOL8.write(writer, value is not None, field)
         if value is not None:
             self.value.write(writer, value, field)
@@ -69,16 +69,16 @@ class Maybe(Generic[T]):
 class Ascending(Generic[I]):
     """A set of integers: a count, then the members in strictly ascending order.
 
-    The order makes duplicates visible at once and gives every set one encoding.
+    The order excludes duplicates and gives every set one encoding.
     """
 
     item: FieldCodec[I]
     limit: int
     minimum: int = 0
-    """The fewest members that this place allows."""
+    """The smallest number of members."""
 
     def read(self, reader: Reader, field: str) -> tuple[I, ...]:
-        """Read them."""
+        """Read the members."""
         start = reader.pos
         reader.enter(field)
         count = reader.varint("count")
@@ -99,7 +99,7 @@ class Ascending(Generic[I]):
         return tuple(items)
 
     def write(self, writer: Writer, value: tuple[I, ...], field: str) -> None:
-        """Write them."""
+        """Write the members."""
         if not self.minimum <= len(value) <= self.limit:
             writer.fail(field, f"{len(value)} items are outside {self.minimum}..{self.limit}")
         writer.varint(len(value), field)
@@ -119,7 +119,7 @@ class Bits(Generic[I]):
     mask: int
 
     def read(self, reader: Reader, field: str) -> I:
-        """Read them."""
+        """Read the flags."""
         start = reader.pos
         value = reader.varint(field)
         if value == 0 or value & ~self.mask:
@@ -127,7 +127,7 @@ class Bits(Generic[I]):
         return self.flags(value)
 
     def write(self, writer: Writer, value: I, field: str) -> None:
-        """Write them."""
+        """Write the flags."""
         if value <= 0 or value & ~self.mask:
             writer.fail(field, f"{int(value):#x} is not in 1..{self.mask:#x}")
         writer.varint(int(value), field)
@@ -138,16 +138,16 @@ class Bits(Generic[I]):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Stamp:
-    """When a source said something: the pair is compared as a whole, the higher one is newer.
+    """The order of a source's entries: stamps compare as a pair, and the higher one is newer.
 
-    A restarted node begins a new epoch, so its first sequence number already beats the last one of
-    its former life (seed 000 has the sequence alone, and a restarted relay would be ignored).
+    A restarted node begins a new epoch, so all its stamps are newer than those before the restart.
+    Seed 000 has only the sequence, with which the entries of a restarted relay would be ignored.
     """
 
     epoch: int
-    """The boot epoch of the source: grows with every start, such as its start time in ms."""
+    """The boot epoch of the source, such as its start time in ms: grows with every start."""
     sequence: int
-    """Grows by at least one with everything that the source originates in this epoch."""
+    """Grows by at least 1 with every entry that the source originates in this epoch."""
 
 
 STAMP: Final = Layout(Stamp, ("epoch", VARINT), ("sequence", VARINT))
@@ -155,7 +155,7 @@ STAMP: Final = Layout(Stamp, ("epoch", VARINT), ("sequence", VARINT))
 
 @dataclass(frozen=True, slots=True, order=True)
 class Label:
-    """A policy label: what a node or a subscribe is, in the operator's own words."""
+    """A policy label of a node or a subscribe: a key and a value that the operator chooses."""
 
     key: str
     value: str
@@ -170,14 +170,14 @@ LABEL: Final = Layout(
 LABELS: Final = Array(LABEL, MAX_LABELS)
 """Policy labels, in the order in which the source put them."""
 CONTACTS: Final = Array(Text(MAX_CONTACT_BYTES), MAX_CONTACTS)
-"""``host``, ``host:port`` or ``[IPv6]:port``, the preferred one first; port 33434 if none."""
+"""``host``, ``host:port`` or ``[IPv6]:port``, the preferred one first; default port 33434."""
 REASON: Final = Words(MAX_REASON_BYTES)
-"""Words for people."""
+"""A reason phrase in plain text."""
 NODE_SET: Final[Ascending[NodeId]] = Ascending(NODE_ID, MAX_TARGETS)
 """A set of node IDs, lowest first."""
 FEATURES: Final[Ascending[int]] = Ascending(VARINT, MAX_FEATURES)
 """A set of feature numbers."""
 SCHEMES: Final[Ascending[int]] = Ascending(VARINT, MAX_SCHEMES, minimum=1)
-"""A set of authentication schemes; 0 in it means that no proof is enough."""
+"""A set of authentication schemes; 0 in it means that no proof is required."""
 ELEMENT_HASHES: Final = Array(U64, MAX_TUPLE_ELEMENTS)
 """The hash of each namespace tuple element, in the tuple's order."""

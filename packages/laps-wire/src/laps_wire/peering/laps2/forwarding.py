@@ -1,15 +1,15 @@
-"""Messages about subscriber node sets: to whom data with an SNS ID goes (seed 000, Source Routing).
+"""Messages about subscriber node sets: the targets of an SNS ID (seed 000, Source Routing).
 
-They go over the control stream of the very session that carries the data, in every mode. The sender
-of the data owns the ID and the set; the receiver can only refuse::
+They use the control stream of the session that carries the data, in every mode. The sender of the
+data owns the ID and the set; the receiver can only refuse::
 
     sender of data                          receiver of data
        |  SNS_ADVERTISE  id 7 v1 {A, B}        |
-       |-------------------------------------->|  installs the set; data may come before or after
+       |-------------------------------------->|  installs the set; data may arrive before it
        |  SNS_UPDATE     id 7 v2 +C -A         |
        |-------------------------------------->|
        |  SNS_REFUSED    id 7 v2 {C}           |
-       |<--------------------------------------|  C was withdrawn meanwhile: nothing is sent there
+       |<--------------------------------------|  C has been withdrawn: C gets no data
        |  SNS_WITHDRAW   id 7                  |
        |-------------------------------------->|
 """
@@ -46,22 +46,22 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class SnsAdvertise:
-    """A subscriber node set, whole: a new one, or in place of what the ID had."""
+    """A complete subscriber node set; replaces the previous set of the ID, if any."""
 
     sns_id: int
     set_version: int
     """1 or more; grows with every advertise and update of this ID."""
     hops: int
-    """0 from the o-relay; a Via writes one more than the set has that it came from."""
+    """0 from the o-relay; a Via writes the hops of its incoming set plus 1."""
     targets: tuple[NodeId, ...]
     """The s-relays that need the data, lowest first."""
     parameters: Parameters = NO_PARAMETERS
 
     @property
     def scope(self) -> str:
-        """The class of service in the parameter SCOPE; "" if there is none, or none that counts.
+        """The class of service in the parameter SCOPE; "" if it is absent or invalid.
 
-        A value that is not what the table says is ignored like an unknown one (laps-2, 3.2).
+        An invalid value is ignored like an unknown parameter (laps-2, 3.2).
         """
         value = self.parameters.get(ParameterId.SCOPE)
         if value is None or len(value) > MAX_SCOPE_BYTES:
@@ -78,11 +78,11 @@ class SnsUpdate:
 
     sns_id: int
     set_version: int
-    """One more than the version that it changes."""
+    """The version that the update changes, plus 1."""
     add: tuple[NodeId, ...] = ()
-    """Not in the set before; lowest first."""
+    """Targets to add, lowest first; they must not be in the set."""
     remove: tuple[NodeId, ...] = ()
-    """In the set before; lowest first."""
+    """Targets to remove, lowest first; they must be in the set."""
     parameters: Parameters = NO_PARAMETERS
 
     def __post_init__(self) -> None:
@@ -92,10 +92,10 @@ class SnsUpdate:
 
 @dataclass(frozen=True, slots=True)
 class SnsWithdraw:
-    """Sets that are over; their IDs may be used again after the series has gone around."""
+    """Withdraws sets; their IDs may be used again after the series has wrapped around."""
 
     sns_ids: tuple[int, ...]
-    """Lowest first."""
+    """The IDs of the sets, lowest first."""
     parameters: Parameters = NO_PARAMETERS
 
 
@@ -105,16 +105,16 @@ class SnsRefused:
 
     sns_id: int
     set_version: int
-    """The version that is answered; 0 if the set is unknown."""
+    """The refused version; 0 if the set is unknown."""
     code: int
     """A :class:`~laps_wire.peering.laps2.codepoints.SnsRefusal`."""
     targets: tuple[NodeId, ...] = ()
-    """The targets that get nothing; empty: the whole set."""
+    """The targets that are not served; empty: the whole set."""
     parameters: Parameters = NO_PARAMETERS
 
 
 def scope_parameters(scope: str) -> Parameters:
-    """The parameters of a set whose data has this class of service; none for ""."""
+    """Return the parameters of a set whose data has this class of service; none for ""."""
     if not scope:
         return NO_PARAMETERS
     value = scope.encode()
@@ -124,9 +124,9 @@ def scope_parameters(scope: str) -> Parameters:
 
 
 SNS_ID: Final = Constrained(U32, FIRST_SNS_ID, MAX_SNS_ID)
-"""The ID of a set, 32 bits as in data headers; 0 is no ID."""
+"""The ID of a set: 32 bits, as in data headers; 0 is not an ID."""
 
-_VERSION: Final = Constrained(VARINT, 1, QUIC_MAX)  # 0 in SNS_REFUSED: a set that is not known
+_VERSION: Final = Constrained(VARINT, 1, QUIC_MAX)  # SNS_REFUSED has 0 for an unknown set
 
 SNS_ADVERTISE: Final = Layout(
     SnsAdvertise,

@@ -1,4 +1,4 @@
-"""Whole control messages on the control stream: type, length, body.
+"""Framing of messages on the control stream: type, length, body.
 
 ::
 
@@ -9,9 +9,9 @@
       understood               nothing may be left over
       odd: may be ignored
 
-The frame is the same for all versions and all types, so a relay can step over a message that it
-does not know. It does so only if the type is odd; an even one would change the meaning of what
-comes after it, and ends the session.
+The frame is the same for all versions and all types, so a relay can skip an unknown message. It
+does so only if the type is odd. An unknown even type may change the meaning of later messages, and
+ends the session.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["Incoming", "UnknownMessage", "decode", "encode", "read_message", "wr
 
 @dataclass(frozen=True, slots=True)
 class UnknownMessage:
-    """A message of an odd type that we do not know: to be ignored, and can be written again."""
+    """A message of an unknown odd type, to be ignored; it can be encoded again unchanged."""
 
     message_type: int
     body: bytes
@@ -43,13 +43,13 @@ class UnknownMessage:
 
 
 Incoming: TypeAlias = "Message | UnknownMessage"
-"""What the decoder gives."""
+"""The result of the decoder."""
 
 _KNOWN = {int(kind): (kind.name, layout) for kind, layout in LAYOUTS.items()}
 
 
 def read_message(reader: Reader, *, max_size: int = MIN_MESSAGE_BYTES) -> Incoming:
-    """Read one message; ``max_size`` is the largest body that we told the peer to send."""
+    """Read one message; ``max_size`` is the largest body that this side offered to accept."""
     message_type = reader.varint("type")
     known = _KNOWN.get(message_type)
     if known is None and message_type & 1 == 0:
@@ -67,7 +67,7 @@ def read_message(reader: Reader, *, max_size: int = MIN_MESSAGE_BYTES) -> Incomi
 
 
 def write_message(writer: Writer, message: Incoming, *, max_size: int = MAX_MESSAGE_BYTES) -> None:
-    """Write one message; a body over ``max_size`` is refused, for the peer would refuse it."""
+    """Write one message; raise if its body is over ``max_size``, the limit of the peer."""
     if isinstance(message, UnknownMessage):
         message_type, body = message.message_type, message.body
     else:
@@ -84,7 +84,7 @@ def write_message(writer: Writer, message: Incoming, *, max_size: int = MAX_MESS
 
 
 def encode(message: Incoming, *, max_size: int = MAX_MESSAGE_BYTES) -> bytes:
-    """One message as bytes."""
+    """Return one message as bytes."""
     writer = Writer()
     write_message(writer, message, max_size=max_size)
     return writer.getvalue()
@@ -93,7 +93,7 @@ def encode(message: Incoming, *, max_size: int = MAX_MESSAGE_BYTES) -> bytes:
 def decode(
     data: ByteSource, *, pos: int = 0, max_size: int = MIN_MESSAGE_BYTES
 ) -> tuple[Incoming, int]:
-    """The message at ``pos`` of a stream's bytes, and the position after it."""
+    """Return the message at ``pos`` of a stream's bytes, and the position after it."""
     reader = Reader(data, partial=True, pos=pos)
     message = read_message(reader, max_size=max_size)
     return message, reader.pos

@@ -1,4 +1,4 @@
-"""The handshake of ``laps-2``: who are you, prove it, and what shall we carry.
+"""The handshake of ``laps-2``: identification, proof, and negotiation of the mode.
 
 ::
 
@@ -6,16 +6,16 @@
        |  CONNECT            versions, features, mode, node     |
        |------------------------------------------------------->|
        |  CHALLENGE          version, features, nonce, node id  |
-       |<-------------------------------------------------------|   from here on each knows
+       |<-------------------------------------------------------|   now both sides know
        |  PROOF              mode asked for, credential, sig    |   the other's node ID
        |------------------------------------------------------->|
        |  CONNECT_RESPONSE   mode granted, node, proof          |
        |<-------------------------------------------------------|   or CONNECT_REFUSED, at any
        |  SYNC_BEGIN ...                       SYNC_BEGIN ...   |   point instead
 
-All four steps always happen, also where no proof is asked for (scheme 0). The dialler may have
-dialled an anycast address: only CHALLENGE tells it whom it reached, so it is PROOF that asks for
-control, and the rule of one control connection can be kept (docs/spec/laps-2.md, section 4.4).
+All four messages are always sent, even if no proof is required (scheme 0). A dialler of an anycast
+address learns the listener's node ID only from CHALLENGE. So PROOF asks for control and not
+CONNECT, which allows one control connection per peer (docs/spec/laps-2.md, section 4.4).
 """
 
 from __future__ import annotations
@@ -68,17 +68,17 @@ def _direct(node_info: NodeInfo) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A credential, and that its owner is here: a signature or MAC over the transcript."""
+    """A credential, with a signature or MAC over the transcript that proves its possession."""
 
     scheme: int = AuthScheme.NONE
     credential: bytes = b""
-    """What the scheme says: a token, the name of a key, a certificate chain."""
+    """The credential of the scheme: a token, the name of a key, or a certificate chain."""
     signature: bytes = b""
-    """Over the bytes of :func:`~laps_wire.peering.laps2.transcript.connect_transcript`."""
+    """Signature or MAC over the transcript (:mod:`laps_wire.peering.laps2.transcript`)."""
 
 
 NO_EVIDENCE: Final = Evidence()
-"""Scheme 0: nothing is proved here."""
+"""Scheme 0: no proof."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +86,20 @@ class Connect:
     """The first message on a connection, from the dialler."""
 
     versions: tuple[int, ...]
-    """Every version the dialler speaks, lowest first."""
+    """All versions that the dialler supports, lowest first."""
     features: tuple[int, ...]
-    """The features it would use."""
+    """The features that the dialler supports."""
     mode: Mode
-    """The most that it wants to carry; PROOF may ask for less."""
+    """The widest mode that the dialler asks for; PROOF may ask for less."""
     direction: Direction
     challenge: bytes
-    """32 random bytes; the listener proves itself over them in CONNECT_RESPONSE."""
+    """32 random bytes, which the proof of the listener in CONNECT_RESPONSE covers."""
     schemes: tuple[int, ...]
-    """The authentication schemes in which it can prove itself and check a proof."""
+    """The authentication schemes that the dialler can use and verify."""
     node_info: NodeInfo
-    """The dialler itself, with an empty path."""
+    """The node information of the dialler, with an empty path."""
     parameters: Parameters = NO_PARAMETERS
-    """Its :class:`~laps_wire.peering.laps2.settings.Settings`."""
+    """The sender's :class:`~laps_wire.peering.laps2.settings.Settings`."""
 
     def __post_init__(self) -> None:
         _direct(self.node_info)
@@ -107,47 +107,47 @@ class Connect:
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """The listener's choice, and what the dialler has to prove itself over."""
+    """The listener's choice of version and features, and the challenge for the dialler."""
 
     version: int
-    """The highest version that both speak."""
+    """The highest version that both sides support."""
     features: tuple[int, ...]
-    """The features that both named: a subset of CONNECT's."""
+    """The features that both sides support: a subset of those in CONNECT."""
     node_id: NodeId
     """The listener's node ID."""
     challenge: bytes
     """32 random bytes, never used twice."""
     schemes: tuple[int, ...]
-    """The schemes that the listener accepts, all of them from CONNECT's list."""
+    """The schemes that the listener accepts: a subset of those in CONNECT."""
     parameters: Parameters = NO_PARAMETERS
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The dialler's evidence, and what it finally asks for."""
+    """The dialler's evidence, and the mode that it requests."""
 
     mode: Mode
-    """CONNECT's mode or a part of it: without control, if it has control with this node already."""
+    """The mode of CONNECT or a part of it: without control if another connection carries it."""
     direction: Direction
-    """CONNECT's direction, or the lesser one."""
+    """The direction of CONNECT, or UNIDIRECTIONAL."""
     evidence: Evidence
     parameters: Parameters = NO_PARAMETERS
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectResponse:
-    """The listener accepts: the session is established, for it now, for the dialler on receipt."""
+    """The listener accepts; the session is established on sending and on receipt."""
 
     mode: Mode
-    """PROOF's mode or a part of it: what this connection carries."""
+    """The mode of the connection: that of PROOF or a part of it."""
     direction: Direction
-    """PROOF's direction, or the lesser one."""
+    """The direction of PROOF, or UNIDIRECTIONAL."""
     node_info: NodeInfo
-    """The listener itself, with an empty path; its node ID is the one in CHALLENGE."""
+    """The node information of the listener, with an empty path and the node ID of CHALLENGE."""
     evidence: Evidence = NO_EVIDENCE
-    """The listener's own proof; scheme 0 or 1 if its TLS certificate says enough."""
+    """The listener's proof; scheme 0 or 1 if its TLS certificate is sufficient."""
     parameters: Parameters = NO_PARAMETERS
-    """Its :class:`~laps_wire.peering.laps2.settings.Settings`."""
+    """The sender's :class:`~laps_wire.peering.laps2.settings.Settings`."""
 
     def __post_init__(self) -> None:
         _direct(self.node_info)
@@ -155,13 +155,13 @@ class ConnectResponse:
 
 @dataclass(frozen=True, slots=True)
 class ConnectRefused:
-    """The listener does not want this session; the dialler closes the connection with the code."""
+    """The listener refuses the session; the dialler closes the connection with the code."""
 
     code: int
     """A :class:`~laps_wire.peering.errors.CloseCode`, never 0."""
     reason: str = ""
     retry_after_ms: int = 0
-    """Not to be dialled again before; 0 says nothing about it."""
+    """How long to wait before dialling again, in milliseconds; 0: unspecified."""
     redirect: tuple[str, ...] = ()
     """Contacts to dial instead, the preferred one first."""
     parameters: Parameters = NO_PARAMETERS

@@ -1,18 +1,16 @@
-"""What fills the information bases: batches of node, announce and subscribe entries.
+"""The content of the information bases: batches of node, announce and subscribe entries.
 
 Node information goes hop by hop and is in :mod:`laps_wire.peering.laps2.node`. Announces and
-subscribes are flooded from their source: such an entry is known by its *identity* and ordered by
-its :class:`Stamp`, and whoever passes it on changes nothing but the parameters that were meant for
-the neighbour.
+subscribes are flooded from their source. Such an entry is identified by its *identity* and ordered
+by its :class:`Stamp`. A relay that floods it further changes only the hop-by-hop parameters.
 
 ::
 
     announce    identity (source node, kind, full-name hash)    advertise / withdraw
     subscribe   identity (source node, full-name hash)          advertise / withdraw / response
 
-Of all that was heard about one identity the highest stamp is the truth, whether it was an
-advertisement or a withdrawal; a withdrawal is therefore remembered for the convergence time
-(seed 000, Subscribe Information).
+For each identity the entry with the highest stamp is valid, be it an advertisement or a withdrawal.
+A relay therefore keeps a withdrawal for the convergence time (seed 000, Subscribe Information).
 """
 
 from __future__ import annotations
@@ -78,10 +76,10 @@ SubscribeIdentity: TypeAlias = tuple[NodeId, int]
 
 @dataclass(frozen=True, slots=True)
 class AnnounceInfo:
-    """Somebody publishes: a track, or everything below a namespace."""
+    """An announce: a node has a publisher of a track, or of all tracks below a namespace."""
 
     source: NodeId
-    """The node at which the publisher is (seed: source_node_id)."""
+    """The node that the publisher is connected to (seed: source_node_id)."""
     stamp: Stamp
     kind: AnnounceKind
     element_hashes: tuple[int, ...]
@@ -91,7 +89,7 @@ class AnnounceInfo:
     full_name_hash: int
     """The hash of the whole name; for a namespace, of the namespace with an empty track name."""
     plaintext: FullTrackName | None = None
-    """The name itself, where the feature PLAINTEXT_NAMES allows it; empty name for a namespace."""
+    """The plain name, if the feature PLAINTEXT_NAMES is in use; empty name for a namespace."""
     parameters: Parameters = NO_PARAMETERS
 
     def __post_init__(self) -> None:
@@ -106,13 +104,13 @@ class AnnounceInfo:
 
     @property
     def identity(self) -> AnnounceIdentity:
-        """What makes two entries the same one."""
+        """The identity of the entry: entries with equal identities replace each other."""
         return self.source, self.kind, self.full_name_hash
 
 
 @dataclass(frozen=True, slots=True)
 class AnnounceWithdrawal:
-    """An announce is over."""
+    """The withdrawal of an announce."""
 
     source: NodeId
     stamp: Stamp
@@ -122,16 +120,16 @@ class AnnounceWithdrawal:
 
     @property
     def identity(self) -> AnnounceIdentity:
-        """What makes two entries the same one."""
+        """The identity of the entry: entries with equal identities replace each other."""
         return self.source, self.kind, self.full_name_hash
 
 
 @dataclass(frozen=True, slots=True)
 class SubscribeData:
-    """A client protocol's own message, carried without being read on the way."""
+    """A message of a client protocol; relays on the path do not read it."""
 
     draft: int = 0
-    """Which MoQT draft encoded it, such as 16 or 18; 0 if there is none (and no data)."""
+    """The MoQT draft of the message, such as 16 or 18; 0 if there is no message."""
     body: bytes = b""
     """The message's body: without type and length, and without any authorization token."""
 
@@ -141,12 +139,12 @@ class SubscribeData:
 
 
 NO_DATA: Final = SubscribeData()
-"""Nothing carried along."""
+"""No message."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubscribeInfo:
-    """An s-relay wants a track."""
+    """A subscribe of an s-relay to a track."""
 
     source: NodeId
     """The s-relay (seed: source_node_id)."""
@@ -156,20 +154,20 @@ class SubscribeInfo:
     name_hash: int
     full_name_hash: int
     scope: tuple[Label, ...] = ()
-    """What policy may look at: labels of the subscriber's tenant, region, class."""
+    """The labels that policy may evaluate: the subscriber's tenant, region, class."""
     data: SubscribeData = NO_DATA
-    """The original SUBSCRIBE, for the o-relay: it compares the names in it, not only hashes."""
+    """The original SUBSCRIBE, in which the o-relay compares the names and not only hashes."""
     parameters: Parameters = NO_PARAMETERS
 
     @property
     def identity(self) -> SubscribeIdentity:
-        """What makes two entries the same one."""
+        """The identity of the entry: entries with equal identities replace each other."""
         return self.source, self.full_name_hash
 
 
 @dataclass(frozen=True, slots=True)
 class SubscribeWithdrawal:
-    """The last subscriber of a track at an s-relay has gone."""
+    """The withdrawal of a subscribe: the last subscriber of a track at an s-relay has left."""
 
     source: NodeId
     stamp: Stamp
@@ -178,7 +176,7 @@ class SubscribeWithdrawal:
 
     @property
     def identity(self) -> SubscribeIdentity:
-        """What makes two entries the same one."""
+        """The identity of the entry: entries with equal identities replace each other."""
         return self.source, self.full_name_hash
 
 
@@ -187,7 +185,7 @@ class SubscribeWithdrawal:
 
 @dataclass(frozen=True, slots=True)
 class NodeAdvertise:
-    """Nodes that can be reached through the sender; each replaces what it said of that node."""
+    """Nodes that can be reached through the sender; each replaces the sender's previous entry."""
 
     nodes: tuple[NodeInfo, ...]
     parameters: Parameters = NO_PARAMETERS
@@ -195,10 +193,10 @@ class NodeAdvertise:
 
 @dataclass(frozen=True, slots=True)
 class NodeWithdraw:
-    """Nodes that cannot be reached through the sender any more."""
+    """Nodes that can no longer be reached through the sender."""
 
     nodes: tuple[NodeId, ...]
-    """Lowest first."""
+    """The ids of the nodes, lowest first."""
     parameters: Parameters = NO_PARAMETERS
 
 
@@ -212,7 +210,7 @@ class AnnounceAdvertise:
 
 @dataclass(frozen=True, slots=True)
 class AnnounceWithdraw:
-    """Announces that are over."""
+    """Withdrawn announces."""
 
     announces: tuple[AnnounceWithdrawal, ...]
     parameters: Parameters = NO_PARAMETERS
@@ -228,7 +226,7 @@ class SubscribeAdvertise:
 
 @dataclass(frozen=True, slots=True)
 class SubscribeWithdraw:
-    """Subscribes that are over."""
+    """Withdrawn subscribes."""
 
     subscribes: tuple[SubscribeWithdrawal, ...]
     parameters: Parameters = NO_PARAMETERS
@@ -236,27 +234,27 @@ class SubscribeWithdraw:
 
 @dataclass(frozen=True, slots=True)
 class SubscribeResponse:
-    """The answer to a subscribe, on its way back to the s-relay along the sessions it came by."""
+    """The response to a subscribe; it returns to the s-relay along the path of the subscribe."""
 
     source: NodeId
-    """The s-relay that subscribed: to whom this goes."""
+    """The s-relay that subscribed, which gets the response."""
     full_name_hash: int
     stamp: Stamp
-    """The stamp of the subscribe that is answered; an answer to an older one is dropped."""
+    """The stamp of the subscribe; a response to an older subscribe is dropped."""
     responder: NodeId
-    """Who answers: an o-relay, or the relay whose policy excludes the subscriber."""
+    """The relay that answers: an o-relay, or a relay whose policy excludes the subscriber."""
     code: int
     """A :class:`~laps_wire.peering.laps2.codepoints.SubscribeCode`; 0 is accepted."""
     reason: str = ""
     retry_after_ms: int = 0
-    """Not to be asked again before; 0 says nothing about it."""
+    """How long to wait before a retry, in milliseconds; 0: unspecified."""
     data: SubscribeData = NO_DATA
-    """The publisher's own answer (SUBSCRIBE_OK or error body), if it has one."""
+    """The body of the publisher's SUBSCRIBE_OK or error, if there is one."""
     parameters: Parameters = NO_PARAMETERS
 
     @property
     def identity(self) -> SubscribeIdentity:
-        """The identity of the subscribe that is answered."""
+        """The identity of the subscribe."""
         return self.source, self.full_name_hash
 
 
@@ -275,7 +273,7 @@ ANNOUNCE_INFO: Final = Layout(
     ("full_name_hash", U64),
     ("plaintext", Maybe(FULL_TRACK_NAME)),
     ("parameters", PARAMETERS),
-    shared=True,  # told to all peers
+    shared=True,  # sent to all peers
 )
 ANNOUNCE_WITHDRAWAL: Final = Layout(
     AnnounceWithdrawal,
@@ -295,7 +293,7 @@ SUBSCRIBE_INFO: Final = Layout(
     ("scope", LABELS),
     ("data", SUBSCRIBE_DATA),
     ("parameters", PARAMETERS),
-    shared=True,  # told to all peers
+    shared=True,  # sent to all peers
 )
 SUBSCRIBE_WITHDRAWAL: Final = Layout(
     SubscribeWithdrawal,

@@ -1,7 +1,7 @@
-"""Every limit of ``laps-2``, by name: what a peer can make us hold is bounded here or negotiated.
+"""The fixed limits of ``laps-2``, which bound the memory that a peer can occupy.
 
-A decoder refuses what is over a limit before it allocates it. Limits that two relays may agree on
-differently are :class:`~laps_wire.peering.laps2.settings.Settings`; those here are the protocol's.
+A decoder checks a limit before it allocates memory. Limits that each relay sets for itself are
+:class:`~laps_wire.peering.laps2.settings.Settings`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
 # Framing
 
 MIN_MESSAGE_BYTES: Final = 65_536
-"""The body that every relay accepts: the limit of the handshake, and afterwards if none is set."""
+"""The body size that every relay accepts: the limit in the handshake, and the default after it."""
 MAX_MESSAGE_BYTES: Final = 1_048_576
 """The largest body that a relay may offer to accept."""
 MAX_PARAMETERS: Final = 64
@@ -60,7 +60,7 @@ MAX_FEATURES: Final = 64
 MAX_SCHEMES: Final = 16
 """The most authentication schemes in one offer."""
 AUTH_CHALLENGE_BYTES: Final = 32
-"""The size of a challenge: random, used once, from whoever will verify the answer."""
+"""The size of a challenge: random bytes, used once, from the side that verifies the proof."""
 SPKI_HASH_BYTES: Final = 32
 """SHA-256 over the DER SubjectPublicKeyInfo of the listener's certificate."""
 MAX_CREDENTIAL_BYTES: Final = 8_192
@@ -68,12 +68,12 @@ MAX_CREDENTIAL_BYTES: Final = 8_192
 MAX_SIGNATURE_BYTES: Final = 1_024
 """The longest signature or MAC: room for RSA-8192."""
 MAX_REASON_BYTES: Final = 1_024
-"""The longest reason phrase; it is for people and never decides anything."""
+"""The longest reason phrase; it is for display only."""
 
 # Node information
 
 MAX_CONTACTS: Final = 8
-"""The most contacts that one node gives."""
+"""The most contacts of one node."""
 MAX_CONTACT_BYTES: Final = 255
 """The longest contact: a DNS name is at most 253 bytes, and a port may follow."""
 MAX_REGION_BYTES: Final = 64
@@ -96,14 +96,14 @@ FINGERPRINT_BYTES: Final = 32
 MAX_TUPLE_ELEMENTS: Final = 32
 """The most elements of a namespace tuple (moq-transport-16, 2.4.1)."""
 MAX_SUBSCRIBE_DATA_BYTES: Final = 16_384
-"""The longest SUBSCRIBE or SUBSCRIBE_OK body that is carried along."""
+"""The longest body of a SUBSCRIBE or SUBSCRIBE_OK in a message."""
 MAX_BATCH: Final = 1_024
 """The most entries, or SNS IDs, in one message."""
 
 # Subscriber node sets and data
 
 MAX_TARGETS: Final = 4_096
-"""The most node IDs in one set of a message; a larger set is made by updates."""
+"""The most node IDs in one set of a message; larger sets need updates."""
 MAX_SCOPE_BYTES: Final = 64
 """The longest name of a class of service."""
 DATA_HEADER_BYTES: Final = 24

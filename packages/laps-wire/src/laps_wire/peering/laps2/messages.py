@@ -118,26 +118,26 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ControlLatch:
-    """First message on a new control stream: it takes over, the older one is reset."""
+    """The first message on a new control stream, which replaces the older one; that is reset."""
 
     generation: int
-    """1 for the first replacement, and one more each time; the highest one wins."""
+    """1 for the first replacement, plus 1 for each further one; the highest one wins."""
     parameters: Parameters = NO_PARAMETERS
 
 
 @dataclass(frozen=True, slots=True)
 class Keepalive:
-    """Nothing to say, still here; any message does the same."""
+    """Keeps the session alive when there is nothing to send; any other message does so too."""
 
     parameters: Parameters = NO_PARAMETERS
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """The sender is going away: move what goes through it, then close."""
+    """The sender is about to stop: move traffic away from it, then close."""
 
     deadline_ms: int
-    """How long from now until the sender closes by itself."""
+    """The time until the sender closes the session, in milliseconds from now."""
     reason: str = ""
     alternates: tuple[str, ...] = ()
     """Contacts to dial instead, the preferred one first."""
@@ -146,7 +146,7 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """The sender does not go away after all: its DRAIN is as if it had not been."""
+    """The sender revokes its DRAIN."""
 
     parameters: Parameters = NO_PARAMETERS
 
@@ -156,7 +156,7 @@ class Stay:
 
 @dataclass(frozen=True, slots=True)
 class SyncRequest:
-    """Please send these bases again, whole."""
+    """Asks the peer to send these bases again, completely."""
 
     bases: Bases
     parameters: Parameters = NO_PARAMETERS
@@ -164,7 +164,7 @@ class SyncRequest:
 
 @dataclass(frozen=True, slots=True)
 class SyncBegin:
-    """From here to SYNC_END everything the sender has in these bases follows."""
+    """The sender sends all entries of these bases from here to SYNC_END."""
 
     bases: Bases
     parameters: Parameters = NO_PARAMETERS
@@ -172,7 +172,7 @@ class SyncBegin:
 
 @dataclass(frozen=True, slots=True)
 class SyncEnd:
-    """That was all: what was heard from the sender before SYNC_BEGIN and not since is gone."""
+    """The end of the entries: those not repeated since SYNC_BEGIN are removed."""
 
     bases: Bases
     parameters: Parameters = NO_PARAMETERS
@@ -183,15 +183,15 @@ class SyncEnd:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A question: how far is it to ``target``."""
+    """Asks for the round-trip time to ``target``."""
 
     probe_id: int
     target: NodeId
-    """Whose reachability is asked for; the receiver's own ID for this session itself."""
+    """The node to reach; the receiver's own ID measures this session."""
     timestamp: int
-    """The sender's own clock, 64 bits; comes back unread."""
+    """The sender's clock, 64 bits; the response returns it unchanged."""
     padding: bytes = b""
-    """Any bytes, to measure with larger messages."""
+    """Arbitrary bytes, for measurements with larger messages."""
     parameters: Parameters = NO_PARAMETERS
 
 
@@ -202,11 +202,11 @@ class ProbeResponse:
     probe_id: int
     target: NodeId
     timestamp: int
-    """The probe's timestamp, as it was."""
+    """The timestamp of the probe, unchanged."""
     delay_us: int
-    """How long the responder took: not part of the round trip."""
+    """The processing time of the responder, to be subtracted from the round trip."""
     rtt_us: int | None = None
-    """The responder's own round trip to ``target``; absent if it does not reach it."""
+    """The responder's round-trip time to ``target``; None if it does not reach the target."""
     padding: bytes = b""
     parameters: Parameters = NO_PARAMETERS
 
@@ -264,7 +264,7 @@ LAYOUTS: Final[dict[MessageType, Layout[Any]]] = {
         _TAIL,
     ),
 }
-"""How each type's body is written."""
+"""The layout of the body of each message type."""
 
 TYPES: Final[dict[type, MessageType]] = {layout.cls: kind for kind, layout in LAYOUTS.items()}
 """The type of each message class."""

@@ -1,4 +1,4 @@
-"""Node information: what a node says about itself, and the path along which we hear it.
+"""Node information: a node's description of itself, and the path of its advertisement.
 
 ::
 
@@ -7,13 +7,13 @@
     | reachability · labels · parameters                                            |
     +---------------- NodeSignature: over the bytes above --------------------------+
     | scheme · key fingerprint · signature                                          |
-    +---------------- the way it came: each relay appends itself -------------------+
+    +---------------- the path: each relay appends itself --------------------------+
     | path [(node id, sRTT) ...] · parameters                                       |
     +-------------------------------------------------------------------------------+
 
-The self part is passed on byte for byte: it has one encoding (shortest varints, ascending
-parameters), so decoding and encoding give the same bytes and the signature stays good. A relay may
-not improve what a node says of itself; it can only lengthen the path.
+Relays forward the self part byte for byte. It has one encoding (shortest varints, ascending
+parameters), so decoding and encoding give the same bytes and the signature stays valid. A relay
+cannot change a node's description of itself; it can only lengthen the path.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Degrees:
     limit: int
 
     def read(self, reader: Reader, field: str) -> float:
-        """Read it."""
+        """Read the angle."""
         start = reader.pos
         value = F64.read(reader, field)
         if not -self.limit <= value <= self.limit:
@@ -71,7 +71,7 @@ class Degrees:
         return value
 
     def write(self, writer: Writer, value: float, field: str) -> None:
-        """Write it."""
+        """Write the angle."""
         if not -self.limit <= value <= self.limit:
             writer.fail(field, f"{value} is outside -{self.limit}..{self.limit}")
         writer.f64(value, field)
@@ -79,7 +79,7 @@ class Degrees:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a node stands, in degrees (WGS 84)."""
+    """The position of a node, in degrees (WGS 84)."""
 
     longitude: float
     """East is positive, -180 to 180."""
@@ -89,7 +89,7 @@ class Location:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Load:
-    """How busy a node is; ordered as selection orders it."""
+    """The load of a node; its order is that of path selection."""
 
     load_class: LoadClass = LoadClass.NORMAL
     value: int = 0
@@ -98,7 +98,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Reachable:
-    """A node that the advertised node can reach by itself, and the time there and back."""
+    """A node that the advertised node reaches directly, and the round-trip time to it."""
 
     node_id: NodeId
     rtt_us: int
@@ -107,17 +107,17 @@ class Reachable:
 
 @dataclass(frozen=True, slots=True)
 class NodePathItem:
-    """One relay that passed the information on (seed 000, Node Path)."""
+    """One relay that forwarded the information (seed 000, Node Path)."""
 
     node_id: NodeId
     """The relay that sent the advertisement."""
     srtt_us: int
-    """Smoothed RTT in microseconds of the session on which *it* received the information."""
+    """Smoothed RTT, in microseconds, of the session on which that relay received it."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSignature:
-    """By which key a node ID is held, and that key's signature over the self part."""
+    """The key that a node ID is bound to, and the signature with it over the self part."""
 
     scheme: int = AuthScheme.NONE
     """An :class:`AuthScheme` that signs; 0 with empty fields if the node does not sign."""
@@ -140,20 +140,20 @@ UNSIGNED: Final = NodeSignature()
 
 @dataclass(frozen=True, slots=True)
 class NodeSelf:
-    """What a node says about itself."""
+    """A node's description of itself."""
 
     node_id: NodeId
     relay_type: RelayType
     stamp: Stamp
-    """The node's boot epoch, and a sequence that grows when anything below changes."""
+    """The node's boot epoch, and a sequence that grows when any field below changes."""
     contacts: tuple[str, ...] = ()
-    """How to dial it, maybe through a load balancer or anycast; empty: it cannot be dialled."""
+    """Addresses to dial, possibly of a load balancer or anycast; empty: it cannot be dialled."""
     location: Location | None = None
     region: str = ""
-    """The operator's name of its region; empty if none."""
+    """The operator's name for the region of the node; empty if none."""
     load: Load = Load()
     reachable: tuple[Reachable, ...] = ()
-    """Other nodes that it reaches directly, for choosing Vias."""
+    """Other nodes that the node reaches directly, for the choice of Vias."""
     labels: tuple[Label, ...] = ()
     parameters: Parameters = NO_PARAMETERS
 
@@ -165,17 +165,20 @@ class NodeInfo:
     node: NodeSelf
     signature: NodeSignature = UNSIGNED
     path: tuple[NodePathItem, ...] = ()
-    """The relays that passed it on, the one nearest to the node first; empty: the node itself."""
+    """The relays that forwarded it, nearest to the node first; empty: from the node itself."""
     parameters: Parameters = NO_PARAMETERS
-    """About the way, not about the node."""
+    """Parameters of the path, not of the node."""
 
     @property
     def sum_srtt_us(self) -> int:
-        """The sum over the path; derived, and so never wrong on the wire."""
+        """The sum of the smoothed RTTs of the path, in microseconds; not on the wire."""
         return sum(item.srtt_us for item in self.path)
 
     def passed_on(self, node_id: NodeId, srtt_us: int) -> Self:
-        """What relay ``node_id``, which heard this over a session of ``srtt_us``, advertises."""
+        """Return the entry as relay ``node_id`` advertises it further.
+
+        ``srtt_us`` is the smoothed RTT of the session on which that relay received it.
+        """
         return replace(
             self,
             path=(*self.path, NodePathItem(node_id, srtt_us)),
@@ -208,7 +211,7 @@ NODE_SELF: Final = Layout(
     ("reachable", Array(_REACHABLE, MAX_REACHABLE)),
     ("labels", LABELS),
     ("parameters", PARAMETERS),
-    shared=True,  # told to all peers
+    shared=True,  # sent to all peers
 )
 
 NODE_INFO: Final = Layout(
@@ -217,5 +220,5 @@ NODE_INFO: Final = Layout(
     ("signature", _SIGNATURE),
     ("path", Array(_PATH_ITEM, MAX_HOPS)),
     ("parameters", PARAMETERS),
-    shared=True,  # told to all peers
+    shared=True,  # sent to all peers
 )

@@ -6,13 +6,13 @@
     | count (i) | id (i) | length (i) | value (length) ... |     ids strictly ascending
     +-----------+- - - - - - - - - - - - - - - - - - - - -+
 
-A value that is a number is one varint that fills the value. Nothing here knows what an id means:
-unknown entries are kept, and are written again as they came. Strict order gives a list exactly one
-encoding, so signatures over structures with parameters stay good when a relay passes them on.
+A number is one varint that fills the value. This module does not interpret ids: unknown entries are
+kept and written unchanged. The strict order gives a list exactly one encoding, so signatures over
+structures with parameters stay valid when a relay forwards them.
 
-An unknown parameter never ends a session; a poisoned entry that did would walk through the network
-and cut every session on its way. When an entry is re-advertised, :meth:`Parameters.carried` says
-what goes along: odd ids are end to end, even ids were meant for the neighbour.
+An unknown parameter never ends a session; otherwise a flooded entry could end every session in the
+network. :meth:`Parameters.carried` returns the parameters of a re-advertised entry: odd ids are end
+to end, even ids are hop by hop.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ class Parameters:
         return self.get(identifier) is not None
 
     def get(self, identifier: int) -> bytes | None:
-        """The value as bytes, or ``None`` if the parameter is absent."""
+        """Return the value as bytes, or ``None`` if the parameter is absent."""
         for known, value in self.entries:
             if known == identifier:
                 return value
         return None
 
     def number(self, identifier: int) -> int | None:
-        """The value as a varint that fills it, or ``None`` if the parameter is absent."""
+        """Return the value as a number, or ``None`` if the parameter is absent."""
         value = self.get(identifier)
         if value is None:
             return None
@@ -75,16 +75,16 @@ class Parameters:
         return number
 
     def with_bytes(self, identifier: int, value: bytes) -> Self:
-        """A copy in which the parameter has this value."""
+        """Return a copy in which the parameter has this value."""
         others = (entry for entry in self.entries if entry[0] != identifier)
         return type(self)(tuple(sorted((*others, (identifier, value)))))
 
     def with_number(self, identifier: int, value: int) -> Self:
-        """A copy in which the parameter is this number."""
+        """Return a copy in which the parameter is this number."""
         return self.with_bytes(identifier, QUIC.encode(value))
 
     def carried(self) -> Self:
-        """What goes along when an entry is re-advertised: the end-to-end (odd) parameters."""
+        """Return the parameters of a re-advertised entry: the end-to-end (odd) ones."""
         if not self.entries or all(identifier & 1 for identifier, _ in self.entries):
             return self
         return type(self)(tuple(entry for entry in self.entries if entry[0] & 1))
@@ -99,7 +99,7 @@ class ParametersCodec:
     """A counted parameter list."""
 
     limit: int = MAX_PARAMETERS
-    """The most entries that this place allows."""
+    """The largest number of entries."""
 
     def read(self, reader: Reader, field: str) -> Parameters:
         """Read a list."""

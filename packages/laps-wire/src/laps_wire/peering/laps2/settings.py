@@ -1,8 +1,8 @@
 """Settings: what each side of a ``laps-2`` session allows the other, as connect parameters.
 
-Both sides say them, in CONNECT and CONNECT_RESPONSE. A setting is a promise of the side that says
-it (*I hold this much for you*), so there is nothing to negotiate; only the hold time is common, the
-lesser of both. An absent parameter means the default. A value outside its range is malformed.
+Both sides send their settings, in CONNECT and CONNECT_RESPONSE. A setting states what its sender
+accepts or keeps, so it is not negotiated. Only the hold time is common: the lower of both values.
+An absent parameter means the default. A value outside its range is malformed.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ HASH_CHECK_NAME: Final = ((b"laps-2",), b"check")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What one side said of itself."""
+    """The settings of one side, called the sender below."""
 
     unknown_sns_ms: int = 1_000
-    """How long it keeps data whose SNS ID it does not know yet."""
+    """How long the sender keeps data with an unknown SNS ID."""
     unknown_sns_bytes: int = 1_048_576
-    """How much of such data it keeps for this session; the oldest goes first."""
+    """How much of such data the sender keeps for this session; the oldest is dropped first."""
     max_message_size: int = MIN_MESSAGE_BYTES
-    """The longest message body that it accepts."""
+    """The longest message body that the sender accepts."""
     hold_ms: int = 15_000
-    """It closes if it hears nothing for so long; 0: never. The lesser time of both counts."""
+    """A session without received messages is closed after this time; 0: never."""
     max_sns_targets: int = 4_096
-    """The largest subscriber node set that it serves."""
+    """The largest subscriber node set that the sender serves."""
     max_sns_sets: int = 65_536
-    """How many living sets it serves in this session."""
+    """The most sets that the sender serves at a time in this session."""
     max_nodes: int = 65_536
-    """How many nodes it takes from this peer."""
+    """The most nodes that the sender accepts from the peer."""
     max_announces: int = 1_048_576
-    """How many announces it takes from this peer."""
+    """The most announces that the sender accepts from the peer."""
     max_subscribes: int = 16_777_216
-    """How many subscribes it takes from this peer."""
+    """The most subscribes that the sender accepts from the peer."""
     hash_scheme: int = HashScheme.BLAKE2B_64
-    """How it hashes names; must be the same on both sides."""
+    """The hash scheme for names; must be the same on both sides."""
     batch_ms: int = 20
-    """How long it collects changes before it sends them."""
+    """How long the sender collects changes before it sends them."""
     hash_check: int | None = None
-    """The hash of :data:`HASH_CHECK_NAME`, 64 bits; two keys show themselves as two values."""
+    """The hash of :data:`HASH_CHECK_NAME`, 64 bits; it differs if the keys differ."""
     expected_node: int | None = None
-    """In CONNECT: the node that the dialler means to reach."""
+    """In CONNECT: the node that the dialler intends to reach."""
     implementation: str = ""
-    """Name and version of the software, for people."""
+    """Name and version of the software, for display only."""
 
     def __post_init__(self) -> None:
         for name, (_, minimum, maximum) in _NUMBERS.items():
@@ -65,13 +65,13 @@ class Settings:
                 raise EncodeError(f"{name}: {value} does not fit 64 bits")
 
     def hold_with(self, other: Settings) -> int:
-        """The hold time of a session between the two, in milliseconds; 0: none."""
+        """Return the hold time of a session between both sides, in milliseconds; 0: none."""
         if 0 in (self.hold_ms, other.hold_ms):
             return max(self.hold_ms, other.hold_ms)
         return min(self.hold_ms, other.hold_ms)
 
     def to_parameters(self, others: Parameters = NO_PARAMETERS) -> Parameters:
-        """As parameters, beside ``others``; defaults are not written."""
+        """Return the settings as parameters, added to ``others``; defaults are omitted."""
         parameters = others
         for name, (identifier, _, _) in _NUMBERS.items():
             value: int = getattr(self, name)
@@ -93,7 +93,7 @@ class Settings:
 
     @classmethod
     def from_parameters(cls, parameters: Parameters) -> Self:
-        """What a peer's parameters say; those that are no settings are left alone."""
+        """Return the settings in a peer's parameters; other parameters are ignored."""
         numbers = {name: parameters.number(entry[0]) for name, entry in _NUMBERS.items()}
         try:
             return cls(

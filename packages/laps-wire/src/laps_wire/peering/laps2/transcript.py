@@ -1,8 +1,8 @@
-"""The bytes that are signed: exactly these, in both places where ``laps-2`` has signatures.
+"""The exact bytes that the two kinds of ``laps-2`` signatures cover.
 
-Signing itself is done elsewhere. All numbers here have a fixed width and are big endian, every part
-of variable size stands behind its length, and each use has its own label: no two different inputs
-give the same bytes, and a signature made for one use is worthless in another.
+This module does not sign. All numbers have a fixed width and are big endian, every part of variable
+size follows its length, and each use has its own label. So different inputs give different bytes,
+and a signature for one use is invalid for the other.
 
 Connect proof, in PROOF and in CONNECT_RESPONSE::
 
@@ -19,9 +19,9 @@ Connect proof, in PROOF and in CONNECT_RESPONSE::
     u64                   scheme of the evidence
     u32 length, bytes     credential of the evidence
 
-The key of the TLS handshake is part of it: whoever stands between two relays has another key, and a
-proof that it passes on does not verify at the other side. The listener's transcript has the mode
-that it granted; what was asked for it has seen proved.
+The transcript includes the key of the TLS handshake. A man in the middle has another key, so a
+proof that it forwards does not verify. The listener's transcript has the granted mode; the proof of
+the dialler already covers the requested one.
 
 Self part of node information::
 
@@ -66,11 +66,11 @@ __all__ = [
 ]
 
 DIALLER_LABEL: Final = b"laps-2 connect proof dialler"
-"""What a dialler's proof begins with."""
+"""The label of a dialler's proof."""
 LISTENER_LABEL: Final = b"laps-2 connect proof listener"
-"""What a listener's proof begins with."""
+"""The label of a listener's proof."""
 NODE_LABEL: Final = b"laps-2 node self"
-"""What a signature over node information begins with."""
+"""The label of a signature over node information."""
 
 _LABEL: Final = Prefixed(255, U8)
 _CHALLENGE: Final = Fixed(AUTH_CHALLENGE_BYTES)
@@ -84,7 +84,7 @@ _SELF: Final = Prefixed(MAX_MESSAGE_BYTES, U32)
 def dialler_transcript(
     connect: Connect, challenge: Challenge, proof: Proof, spki_hash: bytes
 ) -> bytes:
-    """What the dialler signs for PROOF; the signature in ``proof`` is not looked at."""
+    """Return the bytes that the dialler signs for PROOF; ignores the signature in ``proof``."""
     return _connect(
         DIALLER_LABEL, connect, challenge, spki_hash, proof.mode, proof.direction, proof.evidence
     )
@@ -93,7 +93,7 @@ def dialler_transcript(
 def listener_transcript(
     connect: Connect, challenge: Challenge, response: ConnectResponse, spki_hash: bytes
 ) -> bytes:
-    """What the listener signs for CONNECT_RESPONSE; the signature in it is not looked at."""
+    """Return the bytes that the listener signs for CONNECT_RESPONSE; ignores its signature."""
     return _connect(
         LISTENER_LABEL,
         connect,
@@ -133,7 +133,7 @@ def _connect(
 
 
 def node_transcript(node: NodeSelf, signature: NodeSignature) -> bytes:
-    """What a node signs of itself; the signature in ``signature`` is not looked at."""
+    """Return the bytes that a node signs; ignores the signature bytes in ``signature``."""
     inner = Writer()
     NODE_SELF.write(inner, node, "node")
     writer = Writer()
