@@ -74,7 +74,7 @@ def pub(
     announce: Annotated[
         bool,
         typer.Option(
-            "--announce", help="Announce only the namespace; send when somebody subscribes."
+            "--announce", help="Announce only the namespace; send when a subscriber asks."
         ),
     ] = False,
     datagrams: Annotated[

@@ -41,7 +41,7 @@ from laps_wire.names import FullTrackName
 __all__ = ["Show", "fetch", "record_of", "start_of", "sub"]
 
 RETRY: Final = 0.25
-"""Seconds between two requests for a track that nobody publishes."""
+"""Seconds between two requests for a track without a publisher."""
 PATIENCE: Final = 1.0
 """Seconds that the relay may wait for a publisher before it answers."""
 _NOT_YET: Final = (RequestErrorCode.DOES_NOT_EXIST, RequestErrorCode.TIMEOUT)
@@ -68,14 +68,14 @@ def sub(
     seconds: Limit = None,
     wait: Wait = None,
     must_exist: Annotated[
-        bool, typer.Option("--must-exist", help="Fail if nobody publishes the track yet.")
+        bool, typer.Option("--must-exist", help="Fail if the track has no publisher yet.")
     ] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Subscribe to a track and write its objects to stdout.
 
-    Waits for the track if nobody publishes it yet.
+    Waits for a publisher if the track has none yet.
     """
     track = track_of(namespace, name)
     voice = Voice(as_json=as_json, quiet=quiet)
@@ -166,7 +166,7 @@ async def _sub(link: Link, show: Show, options: SubOptions) -> None:
 async def _subscribe(
     session: Session, stack: AsyncExitStack, show: Show, options: SubOptions
 ) -> Subscription:
-    """Return an accepted subscription; asks again while nobody publishes the track."""
+    """Return an accepted subscription; asks again while the track has no publisher."""
     voice, waited = show.voice, False
     loop = asyncio.get_running_loop()
     until = None if show.wait is None else loop.time() + show.wait

@@ -11,6 +11,7 @@ messages and in the keys of tracks. :class:`EdgePeer` holds what they share.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -31,7 +32,7 @@ from laps_wire.peering.laps2 import SubscribeCode, SubscribeData
 __all__ = ["EdgePeer"]
 
 
-class EdgePeer:
+class EdgePeer(ABC):
     """The base class of a Stub and a C++ relay at an Edge.
 
     An instance is a ``ForeignPeer`` of the network core and the ``UpstreamOwner`` of its session
@@ -83,9 +84,9 @@ class EdgePeer:
         while (key := self._timers.pop(now)) is not None:
             self._due(now, key)
 
+    @abstractmethod
     def _due(self, now: float, key: int) -> None:
         """Handle the timer of a track."""
-        raise NotImplementedError
 
     # ForeignPeer
 
@@ -109,6 +110,7 @@ class EdgePeer:
 
     def measured(self, now: float, srtt_us: int) -> None:
         """Ignore the round-trip time: there is no other path to this peer."""
+        del now, srtt_us
 
     def closed(self, now: float) -> None:
         """Leave the Edge: the peering session is over."""
@@ -116,25 +118,25 @@ class EdgePeer:
 
     # UpstreamOwner
 
+    @abstractmethod
     def edge_subscribed(
         self, now: float, key: int, name: FullTrackName, data: SubscribeData
     ) -> None:
         """Subscribe to a track at the peer."""
-        raise NotImplementedError
 
+    @abstractmethod
     def edge_unsubscribed(self, now: float, key: int, name: FullTrackName) -> None:
         """Unsubscribe from a track at the peer."""
-        raise NotImplementedError
 
+    @abstractmethod
     def edge_accepted(self, now: float, key: int, data: SubscribeData) -> None:
         """Respond to the peer that the Edge serves a track."""
-        raise NotImplementedError
 
+    @abstractmethod
     def edge_refused(
         self, now: float, key: int, code: SubscribeCode, reason: str, data: SubscribeData
     ) -> None:
         """Respond to the peer that the Edge refused a track; schedule a retry."""
-        raise NotImplementedError
 
     def edge_ended(self, now: float, key: int, reason: str) -> None:
         """Treat a track that ended as refused: a publisher may return."""
