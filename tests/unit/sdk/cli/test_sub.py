@@ -100,7 +100,7 @@ def test_nobody_publishes(edge: EdgeThread) -> None:
     ended = laps(
         "sub", edge.url(), "sub/none", "t", "--ca-file", edge.ca_file, "--wait", "0.05", "-q"
     )
-    one_fault(ended, 3, "laps sub: sub/none t: nobody published it within 0.05 s")
+    one_fault(ended, 3, "laps sub: sub/none t: no publisher came within 0.05 s")
     ended = laps("sub", edge.url(), "sub/none", "t", "--ca-file", edge.ca_file, "--must-exist")
     one_fault(ended, 1, "laps sub: SUBSCRIBE sub/none t: the relay answered ")
     code, out, err = subscribe(edge, "sub/none", "--for", "0.05")
@@ -113,7 +113,7 @@ def test_it_waits_for_a_publisher(edge: EdgeThread) -> None:
         "sub", edge.url(), "sub/later", "t", "-n", 1, LAPS_CA_FILE=edge.ca_file
     ) as process:
         assert process.stderr is not None
-        assert process.stderr.readline() == b"waiting for somebody to publish sub/later t\n"
+        assert process.stderr.readline() == b"waiting for a publisher of sub/later t\n"
         done = publishing(edge, "sub/later", b"here")
         out, err = process.communicate(b"", LIMIT)
         assert (process.returncode, out) == (0, b"here")

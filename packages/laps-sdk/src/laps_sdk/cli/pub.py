@@ -119,7 +119,7 @@ async def _subscriber(published: PublishedTrack, wait: float) -> None:
         async with asyncio.timeout(wait):
             await published.subscribed()
     except TimeoutError:
-        words = f"{track_path(published.name)}: nobody subscribed within {wait:g} s"
+        words = f"{track_path(published.name)}: no subscriber came within {wait:g} s"
         raise NothingCameError(words) from None
 
 

@@ -186,11 +186,11 @@ async def _subscribe(
                 raise
             if until is not None and loop.time() >= until:
                 raise NothingCameError(
-                    f"{track_path(show.track)}: nobody published it within {show.wait:g} s"
+                    f"{track_path(show.track)}: no publisher came within {show.wait:g} s"
                 ) from None
         if not waited:
             waited = True
-            voice.remark(f"waiting for somebody to publish {track_path(show.track)}")
+            voice.remark(f"waiting for a publisher of {track_path(show.track)}")
         await asyncio.sleep(RETRY)
 
 
