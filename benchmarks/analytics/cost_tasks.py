@@ -39,10 +39,12 @@ def _spark(task: str, folder: Path, out: Path) -> Task:
     import pyarrow.parquet as pq  # noqa: PLC0415
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-    from laps_analytics.gold.builders.fanout import track_fanout  # noqa: PLC0415
-    from laps_analytics.gold.builders.hops import paths_5m  # noqa: PLC0415
-    from laps_analytics.gold.builders.links import link_quality  # noqa: PLC0415
-    from laps_analytics.gold.builders.traffic import traffic_1m  # noqa: PLC0415
+    from laps_analytics.gold.builders.network import link_quality  # noqa: PLC0415
+    from laps_analytics.gold.builders.traffic import (  # noqa: PLC0415
+        paths_5m,
+        track_fanout,
+        traffic_1m,
+    )
     from laps_analytics.gold.dimensions import Dimensions  # noqa: PLC0415
     from laps_analytics.gold.silver import Silver, stored_type  # noqa: PLC0415
     from laps_analytics.schema import body_type  # noqa: PLC0415

@@ -22,16 +22,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from laps_analytics.plan import milp
-from laps_analytics.plan.core import baselines
+from laps_analytics.plan.core import evaluate
 from laps_analytics.plan.core.compose import choose_vias, compose_plan
-from laps_analytics.plan.core.demand import Group, Track, aggregate
 from laps_analytics.plan.core.evaluate import Figures, Tree, figures, trees_of
-from laps_analytics.plan.core.network import Network
-from laps_analytics.plan.core.placement import draft
-from laps_analytics.plan.core.rules import UNSERVED
+from laps_analytics.plan.core.inputs import Group, Network, Track, aggregate
+from laps_analytics.plan.core.placement import UNSERVED, draft
 from laps_analytics.plan.core.verify import check
 from laps_analytics.synth.backbone import Backbone, load_fibre, make_backbone
-from laps_analytics.synth.demand import make_demand
+from laps_analytics.synth.dataset import make_demand
 from laps_analytics.synth.planning import SYNTH_POLICY, SYNTH_SHARE, network_of, tracks_of
 
 COLUMNS = (
@@ -91,10 +89,10 @@ def one_backbone(seed: int, *, edges: int, vias: int, tracks: int) -> dict[str, 
     cpu = time.process_time() - started
     greedy = draft(network, SYNTH_POLICY, groups)
     ways: dict[str, Callable[[], list[Tree]]] = {
-        "star": lambda: baselines.star(network, groups),
-        "hops, then sRTT": lambda: baselines.hops_then_srtt(network, groups),
-        "hierarchy (HIER)": lambda: baselines.hierarchy(network, groups),
-        "marginal cost": lambda: baselines.marginal_cost(network, groups),
+        "star": lambda: evaluate.star(network, groups),
+        "hops, then sRTT": lambda: evaluate.hops_then_srtt(network, groups),
+        "hierarchy (HIER)": lambda: evaluate.hierarchy(network, groups),
+        "marginal cost": lambda: evaluate.marginal_cost(network, groups),
         "greedy alone": lambda: trees_of(greedy),
         "our plan": lambda: trees_of(made.draft),
         "MILP bound": lambda: trees_of(milp.exact(network, SYNTH_POLICY, groups)),

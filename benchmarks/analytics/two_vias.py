@@ -22,13 +22,11 @@ import numpy as np
 
 from analytics.planning import interval
 from laps_analytics.plan import milp
-from laps_analytics.plan.core.demand import Cell, Group, aggregate
 from laps_analytics.plan.core.evaluate import Figures, figures, trees_of
-from laps_analytics.plan.core.network import Bools, Floats, Network
-from laps_analytics.plan.core.placement import Draft
-from laps_analytics.plan.core.rules import HOP_MS, Choices, Policy, hourly_cost
+from laps_analytics.plan.core.inputs import Bools, Cell, Floats, Group, Network, aggregate
+from laps_analytics.plan.core.placement import HOP_MS, Choices, Draft, Policy, hourly_cost
 from laps_analytics.synth.backbone import make_backbone
-from laps_analytics.synth.demand import make_demand
+from laps_analytics.synth.dataset import make_demand
 from laps_analytics.synth.planning import SYNTH_POLICY, SYNTH_SHARE, network_of, tracks_of
 
 

@@ -21,14 +21,11 @@ from laps_analytics.lake import Lake
 from laps_analytics.plan.assemble import Assembled
 from laps_analytics.plan.constraints import Settings
 from laps_analytics.plan.core.compose import compose_plan
-from laps_analytics.plan.core.demand import Track, aggregate, cells
 from laps_analytics.plan.core.evaluate import figures
-from laps_analytics.plan.core.network import Network
+from laps_analytics.plan.core.inputs import Network, Track, aggregate, cells
 from laps_analytics.plan.observation import Gate, Observation, gate_of, observe
-from laps_analytics.synth.conditions import Conditions
-from laps_analytics.synth.config import END_US, DatasetConfig, Size, make_config
-from laps_analytics.synth.dataset import Star
-from laps_analytics.synth.incidents import Incidents
+from laps_analytics.synth.conditions import Conditions, Incidents
+from laps_analytics.synth.dataset import END_US, DatasetConfig, Size, Star, make_config
 from laps_analytics.synth.planning import DEMO_POLICY, settings_of
 from laps_analytics.synth.simulation import Simulation
 from laps_wire.plan import Plan

@@ -10,12 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from laps_analytics.cli import bill
-from laps_analytics.gold.build import build
+from integration.analytics.relay_lake import FILM, SHOW, RelayLake
+from laps_analytics.cli import gold
 from laps_analytics.gold.builders.usage import MUST_BE_EQUAL
-from laps_analytics.gold.dimensions import Dimensions, TrackFacts
-from laps_analytics.ingest.run import ingest
-from laps_analytics.lake import Lake
 from laps_wire.telemetry import HopStat
 from testkit.logs import restored_logging
 from testkit.recorded_network import events_of
@@ -23,30 +20,21 @@ from testkit.sold_network import LEFT, RIGHT, TENANTS, Sold, sell
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 
-TABLES = ("traffic_1m", "traffic_1h", "traffic_1d", "usage_tenant_day", "quality_1h")
-
 
 @pytest.fixture(scope="module")
-def sold(tmp_path_factory: pytest.TempPathFactory) -> Sold:
-    with restored_logging():
-        return asyncio.run(sell(tmp_path_factory.mktemp("sold")))
+def sold(relay_lake: RelayLake) -> Sold:
+    return relay_lake.sold
 
 
 def test_a_bill_is_what_clients_counted(
     spark: SparkSession,
+    relay_lake: RelayLake,
     sold: Sold,
-    tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    lake = Lake.open(tmp_path_factory.mktemp("bill") / "lake", create=True)
-    # Twice, as a cron job would: what was read is not counted again.
-    for _ in range(2):
-        ingest(lambda: spark, lake, [sold.folder])
-    facts = Dimensions(tracks={sold.tracks[name]: TrackFacts("", name) for name in TENANTS})
-    build(spark, lake, dimensions=facts, tables=TABLES)
-    monkeypatch.setattr(bill, "session_maker", lambda *_: lambda: spark)
-    bill.show_bill(lake.root, as_json=True)
+    monkeypatch.setattr(gold, "session_maker", lambda *_: lambda: spark)
+    gold.show_bill(relay_lake.lake.root, as_json=True)
     stated: dict[str, Any] = json.loads(capsys.readouterr().out)
     # Around midnight there are two days.
     billed = {
@@ -56,7 +44,7 @@ def test_a_bill_is_what_clients_counted(
         }
         for column in ("in_bytes", "out_bytes", "link_bytes")
     }
-    assert {row["tenant"] for row in stated["usage"]} == set(TENANTS)
+    assert {row["tenant"] for row in stated["usage"]} == {SHOW, FILM, *TENANTS}
     assert billed["in_bytes"] == dict(sold.published)
     for name in TENANTS:
         # To the byte, if listeners missed nothing; else it may have what broke off, and no more.

@@ -13,7 +13,7 @@ from laps_analytics.cli.demo import summary
 from laps_analytics.errors import OutputError
 from laps_analytics.lake import Lake
 from laps_analytics.report.gold import read_gold
-from laps_analytics.synth.config import QUICK
+from laps_analytics.synth.dataset import QUICK
 from laps_analytics.synth.demo import STEPS, Demo, run_demo
 from laps_wire.plan import loads
 

@@ -20,7 +20,7 @@ from integration.analytics.false_telemetry import (
     trusting,
     worth,
 )
-from laps_analytics.plan import demand_estimate
+from laps_analytics.plan import assemble as assemble_module
 from laps_analytics.plan.assemble import Assembled, assemble
 from laps_analytics.plan.observation import untrusted_relays
 
@@ -68,7 +68,7 @@ class Judge:
         """The same without the defence: plain means, no cap, and the gate switched off."""
         seen, config = self.datasets.observed(case), self.datasets.settings[case.seed]
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(demand_estimate, "_MAX_VIEWERS_RATIO", 1e18)
+            patch.setattr(assemble_module, "_MAX_VIEWERS_RATIO", 1e18)
             found = assemble(trusting(seen), settings_for(config), self.datasets.facts(case))
         return self.ratio(case, found)
 

@@ -15,7 +15,7 @@ from laps_analytics.plan.core.compose import compose_plan
 from laps_analytics.plan.signing import make_key, public_pem, read_key, sign
 from laps_analytics.plan.simulation import simulate_plan, simulator
 from laps_analytics.synth.backbone import make_backbone
-from laps_analytics.synth.demand import make_demand
+from laps_analytics.synth.dataset import make_demand
 from laps_analytics.synth.planning import SYNTH_POLICY, network_of, tracks_of
 from laps_wire.nodeid import NodeId
 from testkit.plan_lake import make_lake, observe_backbone

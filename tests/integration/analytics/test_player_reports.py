@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from pathlib import Path
-
-import pandas as pd
 import pytest
-from pyspark.sql import SparkSession
 
-from laps_analytics.gold.build import build, read_gold
-from laps_analytics.ingest.run import ingest
-from laps_analytics.lake import Lake
-from testkit.logs import restored_logging
-from testkit.reporting_viewers import watch
+from integration.analytics.relay_lake import FILM, RelayLake
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 
 
-def test_a_viewer_that_reports_is_counted_once(spark: SparkSession, tmp_path: Path) -> None:
-    with restored_logging():
-        found = asyncio.run(watch(tmp_path))
-    lake = Lake.open(tmp_path / "lake", create=True)
-    summary = ingest(lambda: spark, lake, [found.folder])
-    assert (summary.unfit, summary.copies) == (0, 0)
-    assert summary.events == len(found.events())
-    tables = ("qoe_region_1m", "usage_tenant_day")
-    build(spark, lake, tables=tables)
-    gold: dict[str, pd.DataFrame] = {
-        name: read_gold(spark, lake, name).toPandas() for name in tables
-    }
-    quality, usage = (gold[name] for name in tables)
+def test_a_viewer_that_reports_is_counted_once(relay_lake: RelayLake) -> None:
+    found = relay_lake.watched
+    quality, usage = (
+        rows[rows["tenant"] == FILM]
+        for rows in (relay_lake.gold["qoe_region_1m"], relay_lake.gold["usage_tenant_day"])
+    )
     relays, players = found.reports("relay"), found.reports("player")
     assert quality["sessions"].max() == 2
     # The silent one comes with its relay's reports, the other with its own.

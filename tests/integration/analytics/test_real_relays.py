@@ -2,48 +2,46 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pandas as pd
 import pytest
-from pyspark.sql import SparkSession
 
-from laps_analytics.gold.build import build, read_gold
-from laps_analytics.ingest.run import ingest
-from laps_analytics.lake import Lake
-from testkit.logs import restored_logging
-from testkit.recorded_network import LEFT, RIGHT, VIA, Recorded, record
+from integration.analytics.relay_lake import SHOW, RelayLake
+from testkit.recorded_network import LEFT, RIGHT, VIA, Recorded
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 
-TABLES = (
-    *("traffic_1m", "link_quality_5m", "track_fanout_5m", "blame"),
-    *("qoe_region_1m", "cache_eff_1h", "quality_1h", "usage_tenant_day"),
-)
+RELAYS = {LEFT, VIA, RIGHT}
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    """A few seconds of a show; the objects of every group are timed."""
-    with restored_logging():
-        return asyncio.run(record(tmp_path_factory.mktemp("relays"), delivery_sample=1))
+def recorded(relay_lake: RelayLake) -> Recorded:
+    return relay_lake.recorded
 
 
 @pytest.fixture(scope="module")
-def gold(
-    spark: SparkSession, recorded: Recorded, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, pd.DataFrame]:
-    lake = Lake.open(tmp_path_factory.mktemp("real") / "lake", create=True)
-    summary = ingest(lambda: spark, lake, [recorded.folder])
-    assert (summary.unfit, summary.copies, summary.late) == (0, 0, 0)
-    assert summary.events == len(recorded.events())
-    build(spark, lake, tables=TABLES)
-    assert read_gold(spark, lake, "quality_1h").where("NOT ok").collect() == []
-    return {name: read_gold(spark, lake, name).toPandas() for name in TABLES}
+def gold(relay_lake: RelayLake) -> dict[str, pd.DataFrame]:
+    """The rows of this network: of its relays, or of its tenant."""
+    found = {}
+    for name, rows in relay_lake.gold.items():
+        if "relay" in rows:
+            found[name] = rows[rows["relay"].isin(RELAYS)]
+        elif "tenant" in rows:
+            found[name] = rows[rows["tenant"] == SHOW]
+        else:
+            found[name] = rows[rows["subject"].map(lambda text: set(text.split(">")) <= RELAYS)]
+    return found
+
+
+def test_each_event_is_there_once(relay_lake: RelayLake) -> None:
+    first, second = relay_lake.summaries
+    assert (first.unfit, first.copies, first.late) == (0, 0, 0)
+    assert first.events == relay_lake.events()
+    assert second.events == 0
 
 
 def test_every_table_has_something_to_say(gold: dict[str, pd.DataFrame]) -> None:
     assert [name for name, rows in gold.items() if rows.empty] == []
+    assert gold["quality_1h"]["ok"].all()
 
 
 def test_bytes_are_those_that_the_relays_counted(

@@ -14,7 +14,7 @@ from laps_analytics.cli import app
 from laps_analytics.lake import Lake
 from laps_analytics.plan.signing import make_key, read_key, read_plan, sign, write_plan
 from laps_analytics.synth.backbone import make_backbone
-from laps_analytics.synth.demand import make_demand
+from laps_analytics.synth.dataset import make_demand
 from laps_relay.network.settings import NO_PLAN, Plan
 from laps_relay.server.plans import PlanKeeper, read_plan_keys
 from laps_wire.nodeid import NodeId

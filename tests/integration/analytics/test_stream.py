@@ -17,7 +17,7 @@ import pytest
 from analytics.streaming import kept
 from pyspark.sql import SparkSession
 
-from laps_analytics.ingest import append as append_module
+from laps_analytics.ingest import silver_hours
 from laps_analytics.ingest.compaction import UpkeepLimits
 from laps_analytics.ingest.journal import Journal
 from laps_analytics.ingest.run import Summary, ingest
@@ -60,7 +60,7 @@ def test_what_a_stream_keeps_stays_flat(
     """Hours close, relays start again, files come and go: what is kept is that of a few rounds."""
     rounds, step, more = 60, 10, 1.1
     monkeypatch.setattr(table_module, "_SUM_EVERY", 2)
-    monkeypatch.setattr(append_module, "BOOT_TTL_US", 2 * step * MINUTE_US)
+    monkeypatch.setattr(silver_hours, "BOOT_TTL_US", 2 * step * MINUTE_US)
     place, lake = tmp_path / "in", Lake.open(tmp_path / "lake", create=True)
     limits = UpkeepLimits(open_files=2, closed_files=1, look_every=1, readers_s=0.0, renew_every=2)
     now = [START_US + MINUTE_US]
@@ -107,7 +107,7 @@ def test_what_a_stream_keeps_stays_flat(
 def test_each_event_is_there_once_also_of_boots_that_are_forgotten(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(append_module, "BOOT_TTL_US", MINUTE_US)
+    monkeypatch.setattr(silver_hours, "BOOT_TTL_US", MINUTE_US)
     place, lake = tmp_path / "in", Lake.open(tmp_path / "lake", create=True)
     now = [START_US + 5 * MINUTE_US]
 

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from laps_analytics.cli import app
 from laps_analytics.report.build import Report
 from laps_analytics.synth import demo
-from laps_analytics.synth.config import FULL, QUICK
-from laps_analytics.synth.gain import Gain
+from laps_analytics.synth.dataset import FULL, QUICK
+from laps_analytics.synth.demo import Gain
 from laps_wire.plan import Plan
 
 

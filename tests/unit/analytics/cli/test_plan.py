@@ -25,7 +25,7 @@ from laps_analytics.lake import Lake
 from laps_analytics.plan.core.explain import diff
 from laps_analytics.plan.signing import check_signature, read_key, read_plan, sign, write_plan
 from laps_analytics.synth.backbone import make_backbone
-from laps_analytics.synth.demand import make_demand
+from laps_analytics.synth.dataset import make_demand
 from laps_wire.plan import Plan
 from testkit.plan_lake import (
     add_answers,
@@ -545,7 +545,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str, code: int 
     program = folder / "laps-relay"
     program.write_text(f"#!/bin/sh\necho '{text}'\nexit {code}\n", encoding="ascii")
     program.chmod(0o755)
-    monkeypatch.setattr("laps_analytics.cli.plan_common.simulator", lambda: program)
+    monkeypatch.setattr("laps_analytics.cli.plan.simulator", lambda: program)
     return program
 
 
@@ -573,9 +573,9 @@ def test_a_simulator_that_is_not_there_or_says_nothing_is_named(
         place.plan("never.json", "--simulate")
     pretend(monkeypatch, tmp_path, "words")
     assert "gave no verdict" in place.json("plan", *place.common, *key)["simulated"]
-    monkeypatch.setattr("laps_analytics.cli.plan_common.simulator", lambda: tmp_path / "none")
+    monkeypatch.setattr("laps_analytics.cli.plan.simulator", lambda: tmp_path / "none")
     assert "does not start" in place.json("plan", *place.common, *key)["simulated"]
-    monkeypatch.setattr("laps_analytics.cli.plan_common.simulator", lambda: None)
+    monkeypatch.setattr("laps_analytics.cli.plan.simulator", lambda: None)
     shown = place.run("plan", *place.common, *key)
     assert "not simulated: laps-relay is not installed" in shown
     with pytest.raises(UsageError, match="-e packages/laps-relay, or give --no-simulate"):

@@ -17,13 +17,10 @@ from typer.testing import CliRunner
 from laps_analytics.cli import app
 from laps_analytics.errors import GateError, UsageError
 from laps_analytics.gold.build import build, read_gold
-from laps_analytics.gold.builders.blame import blame
 from laps_analytics.gold.builders.common import finish
-from laps_analytics.gold.builders.fanout import track_fanout
-from laps_analytics.gold.builders.links import link_quality
-from laps_analytics.gold.builders.stability import churn
-from laps_analytics.gold.builders.topology import topology_snapshot
-from laps_analytics.gold.builders.traffic import traffic_1m, traffic_longer
+from laps_analytics.gold.builders.network import churn, link_quality, topology_snapshot
+from laps_analytics.gold.builders.traffic import track_fanout, traffic_1m, traffic_longer
+from laps_analytics.gold.builders.viewers import blame
 from laps_analytics.gold.dimensions import stored_dimensions
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
@@ -253,10 +250,7 @@ def test_strange_days_and_tables_are_refused(spark: SparkSession, gold_lake: Gol
 def test_the_commands(
     usual_spark: SparkSession, gold_lake: GoldLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("build", "bill"):
-        monkeypatch.setattr(
-            f"laps_analytics.cli.{module}.session_maker", lambda *_: lambda: usual_spark
-        )
+    monkeypatch.setattr("laps_analytics.cli.gold.session_maker", lambda *_: lambda: usual_spark)
     facts = tmp_path / "facts.csv"
     facts.write_text("kind,name,class,tenant,capacity_bps\nrelay,e0:1,,,1e6\n")
     lake = str(gold_lake.lake.root)
@@ -288,7 +282,7 @@ def test_a_bill_that_is_not_what_relays_counted_is_no_success(
     usual_spark: SparkSession, gold_lake: GoldLake, copy: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Telemetry that came after the bill was stated, and nobody built again."""
-    monkeypatch.setattr("laps_analytics.cli.bill.session_maker", lambda *_: lambda: usual_spark)
+    monkeypatch.setattr("laps_analytics.cli.gold.session_maker", lambda *_: lambda: usual_spark)
     last = max(
         (event for event in gold_lake.files.events if event.type == "hop.stat"),
         key=lambda event: event.ts_us,

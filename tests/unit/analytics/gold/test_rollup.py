@@ -10,12 +10,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from laps_analytics.gold.build import read_gold
-from laps_analytics.gold.builders.links import links_longer
-from laps_analytics.gold.builders.rollup import SECONDS
+from laps_analytics.gold.builders.common import SECONDS
+from laps_analytics.gold.builders.network import links_longer
 from laps_analytics.gold.builders.traffic import traffic_longer
-from laps_analytics.gold.contract import GoldTable
-from laps_analytics.gold.families import LINK_QUALITY, QOE, TRAFFIC
 from laps_analytics.gold.recipes import RECIPES
+from laps_analytics.gold.tables import LINK_QUALITY, QOE, TRAFFIC, GoldTable
 from testkit.gold_world import DAYS
 from unit.analytics.gold.lakes import GoldLake
 

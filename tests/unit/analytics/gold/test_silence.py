@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from laps_analytics.gold.builders.network import topology_snapshot
 from laps_analytics.gold.builders.quality import quality
-from laps_analytics.gold.builders.topology import topology_snapshot
 from laps_analytics.gold.silver import Silver
 from laps_analytics.schema import CLOCK, UNFIT
 from laps_wire.telemetry import (

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from laps_analytics.gold.builders.blame import blame
-from laps_analytics.gold.builders.qoe import qoe_region
 from laps_analytics.gold.builders.usage import usage_tenant
-from laps_analytics.gold.builders.viewers import POSTED, viewers
+from laps_analytics.gold.builders.viewers import POSTED, blame, qoe_region, viewers
 from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.gold.silver import Silver, stored_type
 from laps_wire.telemetry import ClientReport, DeliverySample, Event

@@ -10,9 +10,8 @@ import pytest
 import zstandard
 
 from laps_analytics.errors import ConflictError, InputError
-from laps_analytics.ingest.intake import Taken, recover, take
+from laps_analytics.ingest.intake import Taken, find_sources, recover, take
 from laps_analytics.ingest.journal import Journal
-from laps_analytics.ingest.sources import find_sources
 from laps_analytics.lake import Lake
 from testkit.telemetry_book import lines_of
 from testkit.telemetry_lines import network

@@ -12,7 +12,7 @@ from laps_analytics.errors import GateError, PlanError
 from laps_analytics.plan import observation
 from laps_analytics.plan.assemble import assemble
 from laps_analytics.plan.constraints import Settings
-from laps_analytics.plan.core.predict import DAY
+from laps_analytics.plan.core.estimates import DAY
 from laps_analytics.plan.observation import (
     Gate,
     Observation,
@@ -22,7 +22,7 @@ from laps_analytics.plan.observation import (
     untrusted_relays,
 )
 from laps_analytics.synth.backbone import make_backbone
-from laps_analytics.synth.demand import make_demand
+from laps_analytics.synth.dataset import make_demand
 from testkit.plan_lake import END_US, make_lake, observe_backbone
 
 WINDOW_US = 300_000_000

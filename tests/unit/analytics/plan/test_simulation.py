@@ -19,7 +19,7 @@ from laps_analytics.plan.simulation import (
     simulator,
 )
 from laps_analytics.synth.backbone import make_backbone
-from laps_analytics.synth.demand import make_demand
+from laps_analytics.synth.dataset import make_demand
 from laps_analytics.synth.planning import SYNTH_POLICY, network_of, tracks_of
 
 

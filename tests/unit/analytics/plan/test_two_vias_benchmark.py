@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from analytics.two_vias import bound
 
-from laps_analytics.plan.core.demand import Track, aggregate
-from laps_analytics.plan.core.rules import Policy, Weights
+from laps_analytics.plan.core.inputs import Track, aggregate
+from laps_analytics.plan.core.placement import Policy, Weights
 from laps_analytics.synth.backbone import make_backbone
-from laps_analytics.synth.demand import make_demand
+from laps_analytics.synth.dataset import make_demand
 from laps_analytics.synth.planning import SYNTH_POLICY, network_of, tracks_of
 from laps_wire.plan import ClassRule, HardConstraints
 from testkit.planning import line_network

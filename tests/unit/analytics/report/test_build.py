@@ -17,13 +17,12 @@ from laps_analytics.cli import app
 from laps_analytics.errors import InputError, LakeError, OutputError, UsageError
 from laps_analytics.lake import Lake
 from laps_analytics.report.build import Report, export_csv, export_json, make_report, write_page
-from laps_analytics.report.capacity import capacity
+from laps_analytics.report.chapter import Context
 from laps_analytics.report.experience import blame, experience
 from laps_analytics.report.gold import Gold, read_gold
 from laps_analytics.report.incidents import anomalies, churn, convergence
 from laps_analytics.report.network import fanout, links, stretch, topology
-from laps_analytics.report.operations import cache, quality, usage
-from laps_analytics.report.section import Context
+from laps_analytics.report.operations import cache, capacity, quality, usage
 from laps_wire.nodeid import NodeId
 from laps_wire.plan import Plan, PlanEntry
 from testkit.gold_frames import lake_of, sample

@@ -7,9 +7,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from laps_analytics.report.chapter import Context, Section
 from laps_analytics.report.experience import experience
 from laps_analytics.report.gold import Gold
-from laps_analytics.report.section import Context, Section
 from testkit.gold_frames import sample
 
 

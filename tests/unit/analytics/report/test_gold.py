@@ -1,7 +1,8 @@
-"""One clock for the page, and no more is read than a chapter asks for."""
+"""One time for all chapters, few columns read, and percentiles of Spark's sketches."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 from datetime import date
 from pathlib import Path
@@ -10,16 +11,18 @@ from typing import Any
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import kll_sketch_agg_bigint
 
 from laps_analytics.errors import LakeError
 from laps_analytics.gold.tables import GOLD
 from laps_analytics.report.build import make_report
+from laps_analytics.report.chapter import Context
 from laps_analytics.report.experience import blame, experience
-from laps_analytics.report.gold import Gold, read_gold
+from laps_analytics.report.gold import Gold, quantiles, read_gold, weighted
 from laps_analytics.report.incidents import anomalies, convergence, loops
 from laps_analytics.report.network import links
-from laps_analytics.report.section import Context
-from testkit.gold_frames import lake_of, sample
+from testkit.gold_frames import kll, lake_of, sample
 
 TIMES = ("window_start", "at", "first", "last")
 
@@ -198,3 +201,46 @@ def test_all_of_a_table_is_there_too(tmp_path: Path) -> None:
     assert len(gold["blame"]) == 2 * len(rows)
     assert list(gold["blame"]) == [item.name for item in GOLD["blame"].columns]
     assert gold["churn_1h"].empty
+
+
+def test_what_was_kept_is_read() -> None:
+    assert weighted(kll([])) == ([], [])
+    assert weighted(kll([7])) == ([7], [1])
+    assert weighted(kll([1, 2, 3])) == ([1, 2, 3], [1, 1, 1])
+
+
+def test_sketches_are_merged_by_weight() -> None:
+    assert quantiles([kll([1, 2]), kll([3, 4])], (0.5, 1.0)) == [2.0, 4.0]
+    assert quantiles([kll([])], (0.5,)) is None
+
+
+def test_what_is_no_sketch_is_refused() -> None:
+    with pytest.raises(LakeError, match="not a KLL"):
+        weighted(b"\x02\x01\x07\x00\x00\x00\x00\x00")
+    with pytest.raises(LakeError, match="truncated"):
+        weighted(kll([1, 2, 3])[:10])
+
+
+@pytest.mark.spark
+def test_spark_means_the_same(spark: SparkSession) -> None:
+    rng = random.Random(5)
+    parts = {0: [], 1: [9], 2: [rng.randrange(1000) for _ in range(50)]}
+    parts[3] = [rng.randrange(100_000) for _ in range(20_000)]
+    rows = [(part, value) for part, values in parts.items() for value in values]
+    frame = spark.createDataFrame(rows, "part bigint, value bigint")
+    made = {
+        row.part: bytes(row.kll)
+        for row in frame.groupBy("part").agg(kll_sketch_agg_bigint("value").alias("kll")).collect()
+    }
+    assert weighted(made[1]) == ([9], [1])
+    for part, sketch in made.items():
+        values, weights = weighted(sketch)
+        assert sum(weights) == len(parts[part])
+        assert set(values) <= set(parts[part])
+    both = [made[2], made[3]]
+    exact = sorted(parts[2] + parts[3])
+    for share in (0.5, 0.95, 0.99):
+        found = quantiles(both, (share,))
+        assert found is not None
+        rank = sum(value <= found[0] for value in exact) / len(exact)
+        assert abs(rank - share) < 0.02

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from laps_analytics.gold.builders.anomaly import METRICS
+from laps_analytics.report.chapter import Context, Section
 from laps_analytics.report.gold import Gold
 from laps_analytics.report.incidents import anomalies
-from laps_analytics.report.section import Context, Section
 from testkit.gold_frames import sample
 
 

@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 
 from laps_analytics.cli import app
 from laps_analytics.lake import Lake
-from laps_analytics.plan.history import history_of
+from laps_analytics.plan.effect import history_of
 from laps_analytics.report.build import make_report
+from laps_analytics.report.chapter import Context, Section
 from laps_analytics.report.gold import Gold, read_gold
 from laps_analytics.report.plans import PlanHistory, plans
-from laps_analytics.report.section import Context, Section
 from testkit.gold_frames import lake_of, sample
 from testkit.plan_lake import END_US, add_answers, add_experience, add_traffic
 

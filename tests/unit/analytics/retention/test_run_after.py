@@ -20,8 +20,7 @@ from laps_analytics.ingest.journal import Journal
 from laps_analytics.ingest.run import Summary, ingest
 from laps_analytics.ingest.stream import follow
 from laps_analytics.lake import Lake, horizon_of, read_rows
-from laps_analytics.retention.decide import Periods
-from laps_analytics.retention.run import retain, retain_locked
+from laps_analytics.retention import Periods, retain, retain_locked
 from laps_wire.telemetry import dump_line
 from testkit.gold_files import LATER_US
 from testkit.gold_world import DAYS
@@ -135,7 +134,7 @@ def test_a_stream_removes_days_itself(
 def test_bills_of_days_that_are_gone_are_shown(
     spark: SparkSession, copy: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("laps_analytics.cli.build.session_maker", lambda *_: lambda: spark)
+    monkeypatch.setattr("laps_analytics.cli.gold.session_maker", lambda *_: lambda: spark)
     retain(copy, SHORT, now_us=AFTER_US)
     words = ["bill", "--lake", str(copy.root), "--tenant", "acme"]
     told = CliRunner().invoke(app, words, catch_exceptions=False)

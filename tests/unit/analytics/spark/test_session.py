@@ -13,9 +13,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from laps_analytics.errors import UsageError
-from laps_analytics.gold.contract import sql_type
-from laps_analytics.gold.tables import GOLD
-from laps_analytics.spark.java import find_java
+from laps_analytics.gold.tables import GOLD, sql_type
+from laps_analytics.spark.launch import find_java
 from laps_analytics.spark.session import (
     SessionSettings,
     master_of,

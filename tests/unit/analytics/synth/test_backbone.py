@@ -9,11 +9,13 @@ from laps_analytics.errors import UsageError
 from laps_analytics.synth.backbone import (
     INFLATION_MEDIAN,
     INFLATION_P95,
+    REGIONS,
     Backbone,
+    great_circle_km,
     load_fibre,
     make_backbone,
+    nearest,
 )
-from laps_analytics.synth.geography import REGIONS, great_circle_km, nearest
 from laps_wire.nodeid import NodeId
 
 

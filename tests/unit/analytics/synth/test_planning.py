@@ -13,13 +13,11 @@ from analytics.planning import next_hour
 from laps_analytics.gold.dimensions import Dimensions, TrackFacts
 from laps_analytics.plan.assemble import assemble
 from laps_analytics.plan.core.compose import compose_plan
-from laps_analytics.plan.core.demand import Track
-from laps_analytics.plan.core.network import Network
-from laps_analytics.plan.core.rules import Policy
+from laps_analytics.plan.core.inputs import Network, Track
+from laps_analytics.plan.core.placement import Policy
 from laps_analytics.plan.core.verify import verify
 from laps_analytics.synth.backbone import Backbone, make_backbone
-from laps_analytics.synth.config import FULL, make_config
-from laps_analytics.synth.demand import make_demand
+from laps_analytics.synth.dataset import FULL, make_config, make_demand
 from laps_analytics.synth.planning import (
     SYNTH_POLICY,
     SYNTH_SHARE,

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from laps_analytics.errors import OutputError
-from laps_analytics.synth.config import QUICK, DatasetConfig, make_config
-from laps_analytics.synth.dataset import Track, Tree
+from laps_analytics.synth.dataset import QUICK, DatasetConfig, Track, Tree, make_config
 from laps_analytics.synth.telemetry import DatasetFiles, write_after, write_present
 from laps_wire.telemetry import Event, dump_line, load_line
 

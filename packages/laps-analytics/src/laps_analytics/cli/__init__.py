@@ -4,9 +4,10 @@
 
     main -> app -+-> demo                          a synthetic network from telemetry to plan
                  +-> ingest, retain                telemetry into a lake; old days out of it
-                 +-> build, bill, sql, report      gold tables, and what they answer
-                 +-> plan, explain, diff, what-if  plans: plan.py, plan_common.py, plan_measure.py,
-                                                   plan_output.py
+                 +-> build, report, bill           gold tables, and what they answer
+                 +-> sql                           tables, by queries
+                 +-> plan                          make, sign and measure plans
+                 +-> explain, diff, what-if        decisions of plans
 
 ``common`` has the options that several commands share. :func:`main` turns an
 :class:`AnalyticsError` into one line on standard error and an exit code. Nothing imports this room.
@@ -25,12 +26,11 @@ import typer
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from laps_analytics.cli.bill import show_bill
-from laps_analytics.cli.build import build_gold
 from laps_analytics.cli.demo import demo
+from laps_analytics.cli.explain import show_diff, show_explanation, show_what_if
+from laps_analytics.cli.gold import build_gold, report, show_bill
 from laps_analytics.cli.ingest import ingest_files, retain_days
-from laps_analytics.cli.plan import plan_app, show_diff, show_explanation, show_what_if
-from laps_analytics.cli.report import report
+from laps_analytics.cli.plan import plan_app
 from laps_analytics.cli.sql import run_sql
 from laps_analytics.errors import AnalyticsError
 from laps_analytics.spark.launch import fault_of_workers

@@ -33,7 +33,7 @@ def demo(
 
     The demo needs no network access and takes a few minutes.
     """
-    from laps_analytics.synth.config import FULL, QUICK  # noqa: PLC0415
+    from laps_analytics.synth.dataset import FULL, QUICK  # noqa: PLC0415
     from laps_analytics.synth.demo import STEPS, run_demo  # noqa: PLC0415 - a second to load
 
     with _step_printer(STEPS, no_progress) as progress:

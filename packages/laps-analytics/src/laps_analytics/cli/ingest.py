@@ -23,13 +23,21 @@ from laps_analytics.cli.common import (
     session_maker,
 )
 from laps_analytics.errors import ConflictError, UsageError
+from laps_analytics.ingest.intake import find_sources, require_sources
 from laps_analytics.ingest.journal import Journal
 from laps_analytics.ingest.run import Summary, ingest
-from laps_analytics.ingest.sources import find_sources, require_sources
 from laps_analytics.ingest.stream import follow
 from laps_analytics.lake import Lake
-from laps_analytics.retention.decide import FOREVER, Periods, period
-from laps_analytics.retention.run import READERS_S, Removed, Retained, retain, retain_locked
+from laps_analytics.retention import (
+    FOREVER,
+    READERS_S,
+    Periods,
+    Removed,
+    Retained,
+    period,
+    retain,
+    retain_locked,
+)
 
 __all__ = ["ingest_files", "retain_days"]
 

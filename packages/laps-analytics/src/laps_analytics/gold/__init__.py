@@ -4,13 +4,12 @@
 
     silver  ->  recipes  ->  builders  ->  build  ->  gold tables of the lake
                    |                         |
-             tables, families         inputs, dimensions
-               (contracts)           (which days changed)
+           tables (contracts)           dimensions
 
-:mod:`.tables` and :mod:`.families` state the columns of each table. :mod:`.recipes` names the
-inputs and the builder of each table. :mod:`.build` builds the days whose inputs changed.
-:mod:`.dimensions` has what telemetry lacks: tenants, classes and capacities.
+:mod:`.tables` states the columns of each table. :mod:`.recipes` names the inputs and the builder of
+each table. :mod:`.build` builds the days whose inputs changed. :mod:`.dimensions` has what
+telemetry lacks: tenants, classes and capacities.
 
-Other rooms may import ``build``, ``dimensions``, ``inputs``, ``silver``, ``tables`` and
-``builders.usage``. The tables are specified in ``docs/reference/gold-tables.md``.
+Other rooms may import ``build``, ``dimensions``, ``silver``, ``tables`` and ``builders.usage``. The
+tables are specified in ``docs/reference/gold-tables.md``.
 """

@@ -12,16 +12,20 @@ from pyspark.sql import DataFrame, SparkSession
 
 from laps_analytics.gold.builders import anomaly as anomalies
 from laps_analytics.gold.builders import capacity
-from laps_analytics.gold.builders.blame import blame
 from laps_analytics.gold.builders.common import Persist, unpersisted
-from laps_analytics.gold.builders.fanout import track_fanout
-from laps_analytics.gold.builders.links import link_quality, links_longer, path_stretch
-from laps_analytics.gold.builders.qoe import qoe_longer, qoe_region
+from laps_analytics.gold.builders.network import (
+    churn,
+    convergence,
+    link_quality,
+    links_longer,
+    loops_or_dups,
+    path_stretch,
+    topology_snapshot,
+)
 from laps_analytics.gold.builders.quality import quality
-from laps_analytics.gold.builders.stability import churn, convergence, loops_or_dups
-from laps_analytics.gold.builders.topology import topology_snapshot
-from laps_analytics.gold.builders.traffic import cache_eff, traffic_1m, traffic_longer
+from laps_analytics.gold.builders.traffic import cache_eff, track_fanout, traffic_1m, traffic_longer
 from laps_analytics.gold.builders.usage import restated, usage_tenant
+from laps_analytics.gold.builders.viewers import blame, qoe_longer, qoe_region
 from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.gold.silver import Lookback, Silver
 from laps_analytics.schema import event_types

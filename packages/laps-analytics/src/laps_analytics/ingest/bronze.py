@@ -1,25 +1,294 @@
-"""Write the lines of the inbox to ``bronze/events`` and ``bronze/quarantine`` in one pass."""
+r"""Parse the lines of the inbox, and write ``bronze/events`` and ``bronze/quarantine`` in one pass.
+
+Spark expressions parse lines into rows. Suspect lines are checked in Python:
+
+::
+
+    line --from_json--> envelope + body (VARIANT)
+      |                   \-- does the line begin with the envelope, serialised again? --> valid
+      \-- anything else: suspect --load_line--> valid, or quarantined with its reason
+
+``laps_wire`` writes the fields of an envelope in one order and without blanks. If a line begins
+with the serialised envelope, each value has the right type and no field occurs twice. ``from_json``
+alone would read ``"relay":9`` as text and take the last of two equal fields. Lines of other writers
+are suspect; :func:`judge` accepts them more slowly.
+
+The name of a file contains its relay (``telemetry-0.1_0.7-1-000001.jsonl``). A line of another
+relay in such a file is refused, so that a relay cannot write events of others.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple, TypeVar, cast
+from weakref import WeakKeyDictionary
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
+from pyspark.sql.types import LongType, StringType, StructField, StructType, VariantType
 
 from laps_analytics.errors import OutputError
 from laps_analytics.ingest.clock import OLDEST_US
 from laps_analytics.ingest.hours import Hour, hour_at, hour_of_file
 from laps_analytics.ingest.intake import SUFFIX
-from laps_analytics.ingest.parse import SUSPECT, judge, parse
 from laps_analytics.lake import Lake, horizon_of, spark_path, write
 from laps_analytics.schema import BRONZE, QUARANTINE
+from laps_wire.telemetry import MAX_DEPTH, MAX_LINE, TelemetryError, dump_line, load_line
+from laps_wire.telemetry.schema import VERSION, version_key
 
-__all__ = ["batch_key", "expired_key", "hours_of_batch", "lines_of", "write_bronze"]
+__all__ = [
+    "MAX_TS_US",
+    "SUSPECT",
+    "batch_key",
+    "cached_columns",
+    "day_of",
+    "expired_key",
+    "hour_of",
+    "hours_of_batch",
+    "judge",
+    "lines_of",
+    "parse",
+    "verdict",
+    "write_bronze",
+]
+
+# Lines into rows
+
+_RAW: Final = StructType(
+    [
+        *(StructField(name, StringType()) for name in ("v", "event_id")),
+        StructField("ts_us", LongType()),
+        StructField("relay", StringType()),
+        StructField("boot", LongType()),
+        *(StructField(name, StringType()) for name in ("type", "tenant", "region")),
+        StructField("body", VariantType()),
+        StructField("unread", StringType()),
+    ]
+)
+_VERSIONS: Final = tuple(f"1.{minor}" for minor in range(version_key(VERSION)[1] + 1))
+_OPTIONS: Final = {
+    "columnNameOfCorruptRecord": "unread",
+    "allowNonNumericNumbers": "false",
+    "mode": "PERMISSIVE",
+}
+
+_NAMED: Final = r"^(?:telemetry-)?([0-9]+\.[0-9]+_[0-9]+\.[0-9]+)-"
+"""Beginning of a file name that contains a relay."""
+
+MAX_TS_US: Final = 7_258_118_400_000_000
+"""End of the 22nd century. Later times are invalid; years of five digits break dates."""
+
+
+_T = TypeVar("_T")
+
+_MADE: WeakKeyDictionary[SparkSession, dict[Hashable, Any]] = WeakKeyDictionary()
+
+
+def cached_columns(session: SparkSession, key: Hashable, make: Callable[[], _T]) -> _T:
+    """Return the result of ``make``, cached for the session and the key.
+
+    Each part of an expression in Python is a call to the JVM, and a body has hundreds. A stream
+    uses the same expressions for each batch.
+    """
+    mine = _MADE.setdefault(session, {})
+    if key not in mine:
+        mine[key] = make()
+    return cast("_T", mine[key])
+
+
+def parse(lines: DataFrame, *, batch: int, seen_us: int, judged: bool = False) -> DataFrame:
+    """Return rows of ``bronze/events``, and a column ``line`` that is null if the row is valid.
+
+    ``lines`` has the columns ``value`` and ``source``. Blank lines are left out. With ``judged``
+    all lines count as valid.
+    """
+    steps = cached_columns(lines.sparkSession, ("parse", judged), lambda: _steps(judged=judged))
+    rows = lines.where(steps.filled)
+    for columns in steps.selects:
+        rows = rows.select(*columns)
+    same = _constant(batch).alias("batch"), _constant(seen_us).alias("seen_us")
+    return rows.select(*steps.first, *same, *steps.last)
+
+
+class _Steps(NamedTuple):
+    """Columns of :func:`parse`, without those that differ between batches."""
+
+    filled: Column
+    selects: list[list[Column]]
+    first: list[Column]
+    last: list[Column]
+
+
+def _steps(*, judged: bool) -> _Steps:
+    line = [fn.col("value"), fn.col("source")]
+    prefix = fn.concat(fn.col("relay"), fn.lit(":"), fn.col("boot").cast("string"), fn.lit(":"))
+    number = fn.expr("substring(event_id, length(relay) + length(cast(boot as string)) + 3)")
+    sound = fn.lit(True) if judged else fn.coalesce(_is_sound(prefix, number), fn.lit(False))
+    event_seq = number.try_cast("bigint").alias("event_seq")
+
+    def if_sound(name: str) -> Column:
+        return fn.when(fn.col("sound"), fn.col(name)).alias(name)
+
+    def part(name: str, column: Column) -> Column:
+        return fn.coalesce(fn.when(fn.col("sound"), column), fn.lit(SUSPECT)).alias(name)
+
+    names = ("v", "event_id", "relay", "boot", "event_seq", "ts_us", "tenant", "region")
+    return _Steps(
+        fn.trim("value") != "",
+        [
+            [*line, fn.from_json("value", _RAW, _OPTIONS).alias("e")],
+            [*line, fn.col("e.*")],
+            [fn.col("*"), event_seq, fn.schema_of_variant("body").alias("shape")],
+            [fn.col("*"), sound.alias("sound")],
+        ],
+        [*(if_sound(name) for name in (*names, "body", "shape")), fn.col("source")],
+        [
+            fn.when(~fn.col("sound"), fn.col("value").cast("binary")).alias("line"),
+            part("dt", day_of("ts_us")),
+            part("hour", hour_of("ts_us")),
+            part("type", fn.col("type")),
+        ],
+    )
+
+
+def _constant(number: int) -> Column:
+    """Return a column with the same number in all rows, without compiling new code for it.
+
+    A literal number is part of the generated code, so each batch would be compiled again. A text
+    that depends on a row is not.
+    """
+    return fn.concat(fn.lit(str(number)), fn.left("source", fn.lit(0))).cast("bigint")
+
+
+SUSPECT: Final = "suspect"
+"""Partition of rows that are not valid."""
+
+
+def day_of(ts_us: str) -> Column:
+    """Return the day of a time in microseconds as partitions name it; faster than formatting."""
+    return fn.expr(f"cast(date_from_unix_date(cast({ts_us} div 86400000000 as int)) as string)")
+
+
+def hour_of(ts_us: str) -> Column:
+    """Return the hour of a time in microseconds as partitions name it."""
+    return fn.expr(f"lpad(cast(({ts_us} div 3600000000) % 24 as string), 2, '0')")
+
+
+def _is_sound(prefix: Column, number: Column) -> Column:
+    value = fn.col("value")
+    writer = fn.regexp_extract("source", _NAMED, 1)
+    begin = fn.concat(
+        *(fn.lit('{"v":"'), fn.col("v"), fn.lit('","event_id":"'), fn.col("event_id")),
+        *(fn.lit('","ts_us":'), fn.col("ts_us").cast("string")),
+        *(
+            fn.lit(',"relay":"'),
+            fn.col("relay"),
+            fn.lit('","boot":'),
+            fn.col("boot").cast("string"),
+        ),
+        *(fn.lit(',"type":"'), fn.col("type"), fn.lit('",')),
+    )
+    return (
+        fn.col("unread").isNull()
+        & fn.col("body").isNotNull()
+        & (fn.col("v").isin(*_VERSIONS) | fn.col("v").rlike(r"^1\.(0|[1-9][0-9]{0,8})$"))
+        & value.startswith(begin)
+        & ((writer == "") | (writer == fn.replace("relay", fn.lit(":"), fn.lit("_"))))
+        & fn.col("event_id").startswith(prefix)
+        & (fn.col("event_seq").cast("string") == number)
+        & (fn.col("event_seq") >= 0)
+        & (fn.col("tenant").isNull() | value.contains('"tenant":"'))
+        & (fn.col("region").isNull() | value.contains('"region":"'))
+        & fn.col("shape").startswith("OBJECT<")
+        # No deeper than laps_wire reads; where that is not plain, it counts itself.
+        & (fn.length("shape") - fn.length(fn.replace("shape", fn.lit("<"))) < MAX_DEPTH)
+        & fn.col("ts_us").between(0, MAX_TS_US)
+        & (fn.length(value) <= MAX_LINE)
+        # Half a surrogate pair is not text, and Java would quietly make it a question mark.
+        & ~value.contains("\\ud")
+        & ~value.contains("\\uD")
+        & fn.is_valid_utf8(value)
+    )
+
+
+_JUDGED: Final = "value string, source string, line string, reason string, relay string, ts_us long"
+
+
+def judge(suspects: DataFrame) -> DataFrame:
+    """Check suspect lines with ``laps_wire``: ``value`` for an event, else ``reason``.
+
+    ``suspects`` has the columns ``line`` and ``source``.
+    """
+    return suspects.select("line", "source").mapInArrow(_judge, _JUDGED)
+
+
+def _judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        rows = [
+            {"source": row["source"], **verdict(bytes(row["line"]), row["source"])}
+            for row in batch.to_pylist()
+        ]
+        yield pa.RecordBatch.from_pylist(
+            rows,
+            schema=pa.schema(
+                [
+                    *((name, pa.string()) for name in ("value", "source", "line", "reason")),
+                    ("relay", pa.string()),
+                    ("ts_us", pa.int64()),
+                ]
+            ),
+        )
+
+
+def verdict(line: bytes, source: str = "") -> dict[str, Any]:
+    """Check a line with ``laps_wire``; return it serialised again, or the reason against it."""
+    stripped = line.strip()
+    named = re.match(_NAMED, source)
+    writer = named[1].replace("_", ":") if named else None
+    try:
+        event = load_line(stripped)
+        if event.seq >= 2**63:
+            raise TelemetryError("the number of the event does not fit 64 bits", where="event_id")
+        if not 0 <= event.ts_us <= MAX_TS_US:
+            raise TelemetryError(f"{event.ts_us} is no time of this age", where="ts_us")
+        if writer is not None and event.relay != writer:
+            raise TelemetryError(f"the file is of {writer}, not of {event.relay}", where="relay")
+        # Written our way it is sound to the expressions above.
+        return {"value": dump_line(event)}
+    except TelemetryError as error:
+        return {
+            "line": stripped.decode(errors="backslashreplace"),
+            "reason": str(error),
+            **_hints(stripped),
+            **({} if writer is None else {"relay": writer}),
+        }
+
+
+def _hints(line: bytes) -> dict[str, Any]:
+    """Return the relay and the time of an invalid line, if it has them."""
+    if len(line) > MAX_LINE:
+        return {}
+    try:
+        plain = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(plain, dict):
+        return {}
+    relay, ts_us = plain.get("relay"), plain.get("ts_us")
+    fits = isinstance(ts_us, int) and not isinstance(ts_us, bool) and -(2**63) <= ts_us < 2**63
+    return {
+        "relay": relay if isinstance(relay, str) and relay.isprintable() else None,
+        "ts_us": ts_us if fits else None,
+    }
+
+
+# Tables
 
 _HEAD: Final = len("00000000-00000-")
 _PARTITIONS: Final = ("dt", "hour", "type")

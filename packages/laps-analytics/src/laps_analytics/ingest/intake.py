@@ -1,8 +1,13 @@
-"""Copy complete lines from files of relays into the inbox, each line once.
+"""Find files of relays, and copy their complete lines into the inbox, each line once.
 
 ::
 
     source --read--> spool/N-0-name.lines --journal: intake N, offset of each file--> inbox/
+
+    telemetry-<relay>-<boot>-000007.jsonl        finished
+    telemetry-<relay>-<boot>-000007.jsonl.gz     finished and compressed
+    .telemetry-<relay>-<boot>-<pid>-8.part       being written; its complete lines count
+    <boot>-<session>_server.qlog, .mlog, .sqlog  traces
 
 A file is identified by its first line, which has a unique event id, and by a digest of the bytes
 taken so far. So it may grow, be renamed or be compressed: bytes that were taken are not taken
@@ -11,23 +16,30 @@ it is killed after the entry, the spool is moved to the inbox.
 
 The last line of a finished file may lack its newline. A complete event is taken. Anything else goes
 to quarantine, and is read again if the file grows.
+
+:class:`Decoded` reads files block by block: plain or compressed, complete or not. A truncated or
+damaged file yields everything before the fault, and then a reason. Spark would fail the whole job,
+so files are decoded before Spark reads them.
 """
 
 from __future__ import annotations
 
+import bz2
 import json
 import os
 import re
+import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final, Literal
 
-from laps_analytics.ingest.decode import Decoded, is_plain
+import zstandard
+
+from laps_analytics.errors import InputError
 from laps_analytics.ingest.journal import Journal
-from laps_analytics.ingest.sources import Source
 from laps_analytics.lake.table import writing
 from laps_wire.telemetry import TelemetryError, load_line
 
@@ -35,12 +47,153 @@ __all__ = [
     "FAULTS_SUFFIX",
     "SUFFIX",
     "TRACE_SUFFIX",
+    "Decoded",
     "Fault",
+    "Kind",
+    "Source",
     "Taken",
+    "find_sources",
     "recover",
-    "source_name",
+    "require_sources",
     "take",
 ]
+
+# Files of relays
+
+Kind = Literal["events", "open", "trace"]
+
+_PACKED: Final = (".gz", ".zst", ".bz2")
+_TRACES: Final = (".qlog", ".mlog", ".sqlog")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file and its kind."""
+
+    path: Path
+    kind: Kind
+
+
+def find_sources(places: Iterable[Path], *, without: Path | None = None) -> list[Source]:
+    """Return the files in some folders, and the files named directly, ordered by path.
+
+    Folders are searched recursively, without the folder ``without`` (the lake). A file that is
+    named directly may have any name. Raises :class:`InputError` if a place does not exist.
+    """
+    found: dict[Path, Source] = {}
+    for place in places:
+        if place.is_dir():
+            for path in sorted(place.rglob("*")):
+                kind = _kind(path)
+                if kind is None or not path.is_file():
+                    continue
+                if without is not None and path.resolve().is_relative_to(without.resolve()):
+                    continue
+                found[path.resolve()] = Source(path, kind)
+        elif place.is_file():
+            found[place.resolve()] = Source(place, _kind(place) or "events")
+        else:
+            raise InputError(
+                f"{place} does not exist: name telemetry files, or a folder that contains them"
+            )
+    return [found[path] for path in sorted(found)]
+
+
+def require_sources(places: Iterable[Path], *, without: Path | None = None) -> list[Source]:
+    """Return the same, and raise :class:`InputError` if there is no file."""
+    named = list(places)
+    found = find_sources(named, without=without)
+    if not found:
+        raise InputError(
+            f"no telemetry in {', '.join(map(str, named))}: name files or folders with *.jsonl"
+            " (.gz,"
+            " .zst, .bz2), .telemetry-*.part, *.qlog or *.mlog"
+        )
+    return found
+
+
+def _kind(path: Path) -> Kind | None:
+    name = path.name
+    for packed in _PACKED:
+        name = name.removesuffix(packed)
+    if name.startswith("."):
+        return "open" if name.startswith(".telemetry-") and name.endswith(".part") else None
+    if name.endswith(".jsonl"):
+        return "events"
+    return "trace" if name.endswith(_TRACES) else None
+
+
+# Blocks of a file
+
+_BLOCK: Final = 1 << 20
+
+_MAGIC: Final[dict[bytes, tuple[str, Callable[[], Any]]]] = {
+    # 31: with the header and the checksum of gzip.
+    b"\x1f\x8b": ("gzip", lambda: zlib.decompressobj(31)),
+    b"BZh": ("bzip2", bz2.BZ2Decompressor),
+    b"\x28\xb5\x2f\xfd": ("zstd", lambda: zstandard.ZstdDecompressor().decompressobj()),
+}
+"""First bytes of a file to its compression. File names are less reliable."""
+
+
+def _codec(head: bytes) -> tuple[str, Callable[[], Any]] | None:
+    return next((codec for magic, codec in _MAGIC.items() if head.startswith(magic)), None)
+
+
+def _is_plain(path: Path) -> bool:
+    """Return whether a file is not compressed."""
+    with _opened(path) as file:
+        return _codec(file.read(4)) is None
+
+
+class Decoded:
+    """The bytes of a file as blocks.
+
+    After the last one ``fault`` has the reason of an early end.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.fault: str | None = None
+
+    def __iter__(self) -> Iterator[bytes]:
+        with _opened(self.path) as file:
+            codec = _codec(file.read(4))
+            file.seek(0)
+            if codec is None:
+                while block := file.read(_BLOCK):
+                    yield block
+            else:
+                yield from self._unpacked(file, *codec)
+
+    def _unpacked(self, file: IO[bytes], name: str, new: Callable[[], Any]) -> Iterator[bytes]:
+        unpacker, begun = new(), False
+        while block := file.read(_BLOCK):
+            while block:
+                try:
+                    plain = unpacker.decompress(block)
+                except (zlib.error, OSError, EOFError, zstandard.ZstdError) as error:
+                    self.fault = f"damaged {name}: {str(error).strip()}"
+                    return
+                begun = True
+                if plain:
+                    yield plain
+                if not unpacker.eof:
+                    break
+                # Files that were joined, as log rotation does, go on with another header.
+                block, unpacker, begun = unpacker.unused_data, new(), False
+        if begun:
+            self.fault = f"the {name} file is cut off"
+
+
+def _opened(path: Path) -> IO[bytes]:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+# Lines into the inbox
 
 _PREFIX: Final = "file:"
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
@@ -83,7 +236,7 @@ class _Read:
     fault: str | None = None
 
 
-def source_name(path: Path) -> str:
+def _source_name(path: Path) -> str:
     """Return the file name of a source without characters that are unsafe in a path."""
     return _UNSAFE.sub("_", path.name)[-150:]
 
@@ -122,7 +275,7 @@ def take(
             taken.unchanged += 1
             continue
         read = _read(source, known)
-        name = f"{number:08d}-{len(names):05d}-{source_name(source.path)}"
+        name = f"{number:08d}-{len(names):05d}-{_source_name(source.path)}"
         name += TRACE_SUFFIX if source.kind == "trace" else SUFFIX
         tail = _tail(source, read)
         whole = tail is None and bool(read.tail) and source.kind != "open"
@@ -236,12 +389,12 @@ def _tail(source: Source, read: _Read) -> Fault | None:
         else:
             return None
     text = read.tail.decode(errors="backslashreplace")
-    return Fault(source_name(source.path), text, why)
+    return Fault(_source_name(source.path), text, why)
 
 
 def _spool(source: Source, to: Path, begin: int, end: int, *, add_end: bool) -> None:
     """Copy a part of a file into the spool; make a hard link if the whole file is taken."""
-    if begin == 0 and not add_end and source.kind != "open" and is_plain(source.path):
+    if begin == 0 and not add_end and source.kind != "open" and _is_plain(source.path):
         try:
             if source.path.stat().st_size == end:
                 to.hardlink_to(source.path)

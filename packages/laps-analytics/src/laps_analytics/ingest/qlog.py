@@ -23,8 +23,8 @@ from pyspark.sql import functions as fn
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from laps_analytics.ingest.decode import Decoded
 from laps_analytics.ingest.hours import hour_at
+from laps_analytics.ingest.intake import Decoded
 from laps_analytics.lake import Lake, row_count, write, write_rows
 from laps_analytics.schema import QLOG, QUARANTINE
 

@@ -35,7 +35,6 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from laps_analytics.ingest.append import append
 from laps_analytics.ingest.bronze import (
     batch_key,
     expired_key,
@@ -45,11 +44,17 @@ from laps_analytics.ingest.bronze import (
 )
 from laps_analytics.ingest.compaction import UpkeepLimits, compact_after_batch
 from laps_analytics.ingest.hours import Hour, hour_at
-from laps_analytics.ingest.intake import FAULTS_SUFFIX, SUFFIX, TRACE_SUFFIX, recover, take
+from laps_analytics.ingest.intake import (
+    FAULTS_SUFFIX,
+    SUFFIX,
+    TRACE_SUFFIX,
+    recover,
+    require_sources,
+    take,
+)
 from laps_analytics.ingest.journal import Journal
 from laps_analytics.ingest.qlog import write_traces
-from laps_analytics.ingest.rebuild import is_over, rebuild
-from laps_analytics.ingest.sources import require_sources
+from laps_analytics.ingest.silver_hours import append, is_over, rebuild
 from laps_analytics.lake import Lake, read_rows, row_count, write_rows
 from laps_analytics.schema import QUARANTINE
 

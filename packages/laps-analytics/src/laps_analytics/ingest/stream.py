@@ -10,8 +10,8 @@ r"""Continuous ingest with Structured Streaming, with the same steps as a batch.
                   foreachBatch(id) --journal: batch of ingest for this id, once--> bronze, silver
 
 Spark streams the lists and not the lines. So a micro-batch is a batch of :mod:`.run`, and nothing
-is written twice. Duplicates are found by event numbers (:mod:`.append`). An hour is rebuilt when it
-is over.
+is written twice. Duplicates are found by event numbers (:mod:`.silver_hours`). An hour is rebuilt
+when it is over.
 
 The state does not grow. A list is deleted when the next batch begins, because Spark has then
 committed it. Spark's file source remembers every file, so after some hundred batches the stream
@@ -35,11 +35,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from laps_analytics.ingest.compaction import UpkeepLimits, remove_unused
 from laps_analytics.ingest.hours import hour_at
-from laps_analytics.ingest.intake import recover, take
+from laps_analytics.ingest.intake import find_sources, recover, take
 from laps_analytics.ingest.journal import Journal
-from laps_analytics.ingest.rebuild import is_over
 from laps_analytics.ingest.run import Progress, Summary, begin_batch, finish, inbox_files
-from laps_analytics.ingest.sources import find_sources
+from laps_analytics.ingest.silver_hours import is_over
 from laps_analytics.lake import Lake, spark_path
 
 __all__ = ["follow"]

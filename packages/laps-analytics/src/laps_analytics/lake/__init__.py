@@ -7,17 +7,21 @@
     rows or frames <- frames.read  <------- table.snapshot <--------------+
 
 :mod:`.table` has the log, snapshots and the retention horizon. :mod:`.frames` reads and writes
-Spark frames, and small tables as rows without Spark. Other rooms import the names below.
+Spark frames. Without Spark it reads small tables as rows, and columns of large ones in batches.
+Other rooms import the names below.
 """
 
 from __future__ import annotations
 
 from laps_analytics.lake.frames import (
+    batches,
+    between,
     compact,
     read,
     read_rows,
     row_count,
     spark_path,
+    summed,
     write,
     write_rows,
 )
@@ -37,6 +41,8 @@ __all__ = [
     "Lake",
     "Snapshot",
     "Table",
+    "batches",
+    "between",
     "compact",
     "horizon_of",
     "move_horizon",
@@ -44,6 +50,7 @@ __all__ = [
     "read_rows",
     "row_count",
     "spark_path",
+    "summed",
     "write",
     "write_rows",
 ]

@@ -49,7 +49,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from laps_analytics.errors import InputError
-from laps_analytics.plan.core.rules import Policy, Weights
+from laps_analytics.plan.core.placement import Policy, Weights
 from laps_wire.errors import TextFormError
 from laps_wire.nodeid import NodeId
 from laps_wire.plan import ClassRule, HardConstraints

@@ -18,10 +18,8 @@ from typing import Any
 import numpy as np
 
 from laps_analytics.errors import PlanError
-from laps_analytics.plan.core.demand import Group
-from laps_analytics.plan.core.network import Floats, Network
-from laps_analytics.plan.core.placement import DIRECT, Draft, draft
-from laps_analytics.plan.core.rules import UNSERVED, CellTable, Policy
+from laps_analytics.plan.core.inputs import Floats, Group, Network
+from laps_analytics.plan.core.placement import DIRECT, UNSERVED, CellTable, Draft, Policy, draft
 
 __all__ = ["audit", "exact", "optimum"]
 

@@ -6,7 +6,7 @@ Memory grows with the size of the network, not with the number of reports:
 - links: some hundred windows of each direction, and a week for at most twenty links;
 - tracks: one row for each path through a relay (track, from, to), at most :data:`MAX_PATHS`.
 
-Tables are read in batches and aggregated (:mod:`.columns`).
+Tables are read in batches and aggregated (:func:`laps_analytics.lake.summed`).
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ import pyarrow.compute as pc
 
 from laps_analytics.errors import GateError, PlanError
 from laps_analytics.gold.build import gold_name
-from laps_analytics.lake import Lake
+from laps_analytics.lake import Lake, batches, between, summed
 from laps_analytics.lake.table import DataFile
-from laps_analytics.plan.columns import batches, between, summed
-from laps_analytics.plan.core.predict import WINDOW_US, WINDOWS_USED, backtest_links
-from laps_analytics.plan.core.trust import excluded_relays
+from laps_analytics.plan.core.estimates import (
+    WINDOW_US,
+    WINDOWS_USED,
+    backtest_links,
+    excluded_relays,
+)
 
 __all__ = [
     "MAX_PATHS",

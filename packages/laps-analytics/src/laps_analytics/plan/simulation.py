@@ -21,8 +21,7 @@ from typing import Any, Final
 import numpy as np
 
 from laps_analytics.errors import PlanError
-from laps_analytics.plan.core.demand import Group
-from laps_analytics.plan.core.network import Network
+from laps_analytics.plan.core.inputs import Group, Network
 from laps_wire.plan import Plan, PlanEntry, SignedPlan, dumps
 
 __all__ = ["SimulationResult", "sample_topology", "simulate_plan", "simulator"]

@@ -2,12 +2,14 @@
 
 ::
 
-    lake -> gold -> chapters (network, experience, capacity, ...) -> page -> HTML
-                          |                                            |
-            section, places, formatting, plots, kll            build: CSV, JSON
+    lake -> gold -> chapters (network, experience, incidents, ...) -> build -> HTML, CSV, JSON
+                       |
+                    chapter (sections, plots, numbers for readers)
 
-A chapter is a function that returns a :class:`.section.Section`. :mod:`.build` lists the chapters.
+A chapter is a function that returns a :class:`.chapter.Section`. :mod:`.build` lists the chapters.
 
-Other rooms may import ``build``, ``cells``, ``gold``, ``kll`` and ``plans``. The chapters are
-explained in ``docs/how-to/read-a-report.md``.
+:mod:`.cells` escapes formulas in CSV, and loads without the chapters.
+
+Other rooms may import ``build``, ``cells``, ``gold`` and ``plans``. The chapters are explained in
+``docs/how-to/read-a-report.md``.
 """

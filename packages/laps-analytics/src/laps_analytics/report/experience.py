@@ -12,10 +12,17 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from laps_analytics.report.formatting import percent, short
-from laps_analytics.report.kll import quantiles
-from laps_analytics.report.plots import BAD, COLOURS, Picture, draw
-from laps_analytics.report.section import Context, Section
+from laps_analytics.report.chapter import (
+    BAD,
+    COLOURS,
+    Context,
+    Picture,
+    Section,
+    draw,
+    percent,
+    short,
+)
+from laps_analytics.report.gold import quantiles
 
 __all__ = ["blame", "experience"]
 

@@ -9,9 +9,23 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from laps_analytics.report.formatting import bits, cell, clock, percent, short, span
-from laps_analytics.report.plots import BAD, COLOURS, FAINT, INK, Picture, draw, time_axis
-from laps_analytics.report.section import Context, Section
+from laps_analytics.report.chapter import (
+    BAD,
+    COLOURS,
+    FAINT,
+    INK,
+    Context,
+    Picture,
+    Section,
+    bits,
+    cell,
+    clock,
+    draw,
+    percent,
+    short,
+    span,
+    time_axis,
+)
 
 __all__ = ["anomalies", "churn", "convergence", "loops"]
 

@@ -7,10 +7,24 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from laps_analytics.report.formatting import bytes_, clock, percent, ratio, short
-from laps_analytics.report.places import cities
-from laps_analytics.report.plots import BAD, COLOURS, FAINT, GOOD, INK, Picture, draw, time_axis
-from laps_analytics.report.section import Context, Section
+from laps_analytics.report.chapter import (
+    BAD,
+    COLOURS,
+    FAINT,
+    GOOD,
+    INK,
+    Context,
+    Picture,
+    Section,
+    bytes_,
+    cities,
+    clock,
+    draw,
+    percent,
+    ratio,
+    short,
+    time_axis,
+)
 
 __all__ = ["fanout", "links", "stretch", "topology"]
 

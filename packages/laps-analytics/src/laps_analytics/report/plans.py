@@ -9,9 +9,21 @@ from typing import Any, Final
 import pandas as pd
 from matplotlib.figure import Figure
 
-from laps_analytics.report.formatting import cell, clean, clock, short
-from laps_analytics.report.plots import BAD, COLOURS, FAINT, GOOD, Picture, draw, time_axis
-from laps_analytics.report.section import Context, Section
+from laps_analytics.report.chapter import (
+    BAD,
+    COLOURS,
+    FAINT,
+    GOOD,
+    Context,
+    Picture,
+    Section,
+    cell,
+    clean,
+    clock,
+    draw,
+    short,
+    time_axis,
+)
 from laps_wire.plan import Plan
 
 __all__ = ["PlanHistory", "plans", "vias"]

@@ -2,9 +2,9 @@
 
 ::
 
-    SessionSettings -> session.spark_session -> launch.start_context -> JVM
-                              |                        |
-                     java.find_java            JvmOutput: buffers what the JVM prints
+    SessionSettings -> session.spark_session -> launch.find_java, start_context -> JVM
+                                                                         |
+                                                  JvmOutput: buffers what the JVM prints
 
 Other rooms import ``session`` and ``launch.fault_of_workers``.
 """

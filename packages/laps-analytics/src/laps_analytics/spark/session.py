@@ -22,12 +22,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from laps_analytics.errors import StartError, UsageError
-from laps_analytics.spark.java import find_java
 from laps_analytics.spark.launch import (
     JvmOutput,
     check_master,
     check_memory,
     check_remote,
+    find_java,
     start_context,
     start_failure,
 )

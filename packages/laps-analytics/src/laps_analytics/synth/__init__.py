@@ -2,13 +2,13 @@
 
 ::
 
-    geography -> backbone -> config -> dataset -> simulation -> writer -> telemetry files
-                    |                                 |
-                 demand               conditions, control_plane, viewers, incidents, events
+    backbone -> dataset -> simulation -> events -> telemetry files
+                               |
+                           conditions
 
 :mod:`.demo` runs everything once: data, tables, report, plan, and what the plan gained.
-:mod:`.gain` measures that. :mod:`.planning` gives the same network to the planner without errors of
-measurement.
+:mod:`.telemetry` writes a dataset to a folder. :mod:`.planning` gives the same network to the
+planner without errors of measurement.
 
 Only the ``demo`` command, benchmarks and tests import this room.
 """

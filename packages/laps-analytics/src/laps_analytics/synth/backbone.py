@@ -5,7 +5,7 @@ lengths. Relays are in cities. The round trip time between two of them is
 
 ::
 
-    rtt = 2 * kilometres of the shortest fibre / 200 km per ms * inflation + HOP_MS
+    rtt = 2 * kilometres of the shortest fibre / 200 km per ms * inflation + 0.6 ms
 
 ``inflation`` stands for routes that are not the shortest. It is a factor for each pair, log-normal
 with a median of 1.28 and a 95th percentile of about 2.3, at least 1. **That is an assumption, not a
@@ -13,6 +13,10 @@ measurement.** Without it no path over a third relay could be shorter than the d
 
 Loss, prices and capacities are also assumptions from the same seed; see :func:`make_backbone`. The
 same seed gives the same backbone on every machine.
+
+``topohub`` has coordinates and no countries. A place gets the country and region of the nearest
+large city of a short list. Along borders that may be the neighbour's. Results depend only on that
+nearby places share a country.
 """
 
 from __future__ import annotations
@@ -28,25 +32,172 @@ import numpy as np
 import numpy.typing as npt
 
 from laps_analytics.errors import UsageError
-from laps_analytics.synth.geography import great_circle_km, nearest
 
 __all__ = [
-    "HOP_MS",
     "INFLATION_MEDIAN",
     "INFLATION_P95",
-    "KM_PER_MS",
+    "REGIONS",
     "Backbone",
     "Fibre",
     "Relay",
+    "great_circle_km",
     "load_fibre",
     "make_backbone",
+    "nearest",
 ]
+
+# Places
+
+_EARTH_KM: Final = 6371.0
+
+# longitude, latitude, country, region
+_POINTS: Final[tuple[tuple[float, float, str, str], ...]] = (
+    *(
+        (-74.0, 40.7, "US", "us-east"),
+        (-80.2, 25.8, "US", "us-east"),
+        (-84.4, 33.7, "US", "us-east"),
+    ),
+    *(
+        (-77.0, 38.9, "US", "us-east"),
+        (-71.1, 42.4, "US", "us-east"),
+        (-82.5, 39.9, "US", "us-east"),
+    ),
+    *((-87.6, 41.9, "US", "us-central"), (-96.8, 32.8, "US", "us-central")),
+    *((-93.3, 44.9, "US", "us-central"), (-90.1, 30.0, "US", "us-central")),
+    *(
+        (-104.9, 39.7, "US", "us-west"),
+        (-118.2, 34.1, "US", "us-west"),
+        (-112.1, 33.4, "US", "us-west"),
+    ),
+    *(
+        (-122.4, 37.8, "US", "us-west"),
+        (-122.3, 47.6, "US", "us-west"),
+        (-157.9, 21.3, "US", "us-west"),
+    ),
+    *(
+        (-111.9, 40.8, "US", "us-west"),
+        (-149.9, 61.2, "US", "us-west"),
+        (-116.2, 43.6, "US", "us-west"),
+    ),
+    *(
+        (-79.4, 43.7, "CA", "us-east"),
+        (-73.6, 45.5, "CA", "us-east"),
+        (-63.6, 44.6, "CA", "us-east"),
+    ),
+    *(
+        (-97.1, 49.9, "CA", "us-central"),
+        (-114.1, 51.0, "CA", "us-west"),
+        (-123.1, 49.3, "CA", "us-west"),
+    ),
+    *((-99.1, 19.4, "MX", "latam-north"), (-103.3, 20.7, "MX", "latam-north")),
+    *((-106.1, 28.6, "MX", "latam-north"), (-89.6, 21.0, "MX", "latam-north")),
+    *((-90.5, 14.6, "GT", "latam-north"), (-84.1, 9.9, "CR", "latam-north")),
+    *((-79.5, 9.0, "PA", "latam-north"), (-69.9, 18.5, "DO", "latam-north")),
+    *((-82.4, 23.1, "CU", "latam-north"), (-66.1, 18.4, "PR", "latam-north")),
+    *((-74.1, 4.7, "CO", "latam-north"), (-66.9, 10.5, "VE", "latam-north")),
+    *((-78.5, -0.2, "EC", "latam-south"), (-77.0, -12.0, "PE", "latam-south")),
+    *((-68.1, -16.5, "BO", "latam-south"), (-70.7, -33.4, "CL", "latam-south")),
+    *((-58.4, -34.6, "AR", "latam-south"), (-64.2, -31.4, "AR", "latam-south")),
+    *((-57.6, -25.3, "PY", "latam-south"), (-56.2, -34.9, "UY", "latam-south")),
+    *((-46.6, -23.6, "BR", "latam-south"), (-43.2, -22.9, "BR", "latam-south")),
+    *((-38.5, -3.7, "BR", "latam-south"), (-47.9, -15.8, "BR", "latam-south")),
+    *((-60.0, -3.1, "BR", "latam-south"), (-51.2, -30.0, "BR", "latam-south")),
+    *((-0.1, 51.5, "GB", "eu-west"), (-2.2, 53.5, "GB", "eu-west"), (-4.2, 55.9, "GB", "eu-west")),
+    *((-6.3, 53.3, "IE", "eu-west"), (2.3, 48.9, "FR", "eu-west"), (5.4, 43.3, "FR", "eu-west")),
+    *((-0.6, 44.8, "FR", "eu-west"), (-3.7, 40.4, "ES", "eu-west"), (2.2, 41.4, "ES", "eu-west")),
+    *((-6.0, 37.4, "ES", "eu-west"), (-9.1, 38.7, "PT", "eu-west"), (4.4, 50.9, "BE", "eu-west")),
+    *((4.9, 52.4, "NL", "eu-west"), (-22.0, 64.1, "IS", "eu-west")),
+    *((8.7, 50.1, "DE", "eu-central"), (13.4, 52.5, "DE", "eu-central")),
+    *((11.6, 48.1, "DE", "eu-central"), (10.0, 53.6, "DE", "eu-central")),
+    *((8.5, 47.4, "CH", "eu-central"), (16.4, 48.2, "AT", "eu-central")),
+    *((9.2, 45.5, "IT", "eu-central"), (12.5, 41.9, "IT", "eu-central")),
+    *((14.3, 40.9, "IT", "eu-central"), (14.4, 50.1, "CZ", "eu-central")),
+    *((12.6, 55.7, "DK", "eu-central"), (18.1, 59.3, "SE", "eu-central")),
+    *((10.8, 59.9, "NO", "eu-central"), (24.9, 60.2, "FI", "eu-central")),
+    *((21.0, 52.2, "PL", "eu-east"), (19.0, 47.5, "HU", "eu-east"), (26.1, 44.4, "RO", "eu-east")),
+    *((23.3, 42.7, "BG", "eu-east"), (23.7, 38.0, "GR", "eu-east"), (20.5, 44.8, "RS", "eu-east")),
+    *((30.5, 50.4, "UA", "eu-east"), (25.3, 54.7, "LT", "eu-east"), (24.1, 56.9, "LV", "eu-east")),
+    *((37.6, 55.8, "RU", "eu-east"), (30.3, 59.9, "RU", "eu-east"), (49.1, 55.8, "RU", "eu-east")),
+    *(
+        (60.6, 56.8, "RU", "eu-east"),
+        (82.9, 55.0, "RU", "asia-north"),
+        (131.9, 43.1, "RU", "asia-north"),
+    ),
+    *((29.0, 41.0, "TR", "me"), (32.9, 39.9, "TR", "me"), (35.5, 33.9, "LB", "me")),
+    *((34.8, 32.1, "IL", "me"), (44.4, 33.3, "IQ", "me"), (51.4, 35.7, "IR", "me")),
+    *((46.7, 24.7, "SA", "me"), (39.2, 21.5, "SA", "me"), (55.3, 25.2, "AE", "me")),
+    *((51.5, 25.3, "QA", "me"), (58.4, 23.6, "OM", "me"), (49.9, 40.4, "AZ", "me")),
+    *((31.2, 30.0, "EG", "africa-north"), (3.1, 36.8, "DZ", "africa-north")),
+    *((-7.6, 33.6, "MA", "africa-north"), (10.2, 36.8, "TN", "africa-north")),
+    *((32.5, 15.6, "SD", "africa-north"), (-17.4, 14.7, "SN", "africa-north")),
+    *((3.4, 6.5, "NG", "africa-south"), (-0.2, 5.6, "GH", "africa-south")),
+    *((-4.0, 5.3, "CI", "africa-south"), (36.8, -1.3, "KE", "africa-south")),
+    *((38.7, 9.0, "ET", "africa-south"), (39.3, -6.8, "TZ", "africa-south")),
+    *((28.0, -26.2, "ZA", "africa-south"), (18.4, -33.9, "ZA", "africa-south")),
+    *((13.2, -8.8, "AO", "africa-south"), (15.3, -4.3, "CD", "africa-south")),
+    *((31.0, -17.8, "ZW", "africa-south"), (47.5, -18.9, "MG", "africa-south")),
+    *((67.0, 24.9, "PK", "asia-south"), (74.3, 31.5, "PK", "asia-south")),
+    *((77.2, 28.6, "IN", "asia-south"), (72.9, 19.1, "IN", "asia-south")),
+    *((80.3, 13.1, "IN", "asia-south"), (88.4, 22.6, "IN", "asia-south")),
+    *((78.5, 17.4, "IN", "asia-south"), (90.4, 23.8, "BD", "asia-south")),
+    *((79.9, 6.9, "LK", "asia-south"), (85.3, 27.7, "NP", "asia-south")),
+    *((69.2, 41.3, "UZ", "asia-north"), (76.9, 43.2, "KZ", "asia-north")),
+    *((106.9, 47.9, "MN", "asia-north"), (92.9, 56.0, "RU", "asia-north")),
+    *((116.4, 39.9, "CN", "asia-east"), (121.5, 31.2, "CN", "asia-east")),
+    *((113.3, 23.1, "CN", "asia-east"), (104.1, 30.6, "CN", "asia-east")),
+    *((87.6, 43.8, "CN", "asia-east"), (126.6, 45.8, "CN", "asia-east")),
+    *((114.2, 22.3, "HK", "asia-east"), (121.6, 25.0, "TW", "asia-east")),
+    *((127.0, 37.6, "KR", "asia-east"), (129.1, 35.2, "KR", "asia-east")),
+    *((139.7, 35.7, "JP", "asia-east"), (135.5, 34.7, "JP", "asia-east")),
+    *((141.4, 43.1, "JP", "asia-east"), (130.4, 33.6, "JP", "asia-east")),
+    *((103.9, 1.3, "SG", "asia-southeast"), (101.7, 3.1, "MY", "asia-southeast")),
+    *((106.8, -6.2, "ID", "asia-southeast"), (112.7, -7.3, "ID", "asia-southeast")),
+    *((119.4, -5.1, "ID", "asia-southeast"), (100.5, 13.8, "TH", "asia-southeast")),
+    *((106.7, 10.8, "VN", "asia-southeast"), (105.8, 21.0, "VN", "asia-southeast")),
+    *((121.0, 14.6, "PH", "asia-southeast"), (96.2, 16.8, "MM", "asia-southeast")),
+    *((151.2, -33.9, "AU", "oceania"), (145.0, -37.8, "AU", "oceania")),
+    *((153.0, -27.5, "AU", "oceania"), (115.9, -31.9, "AU", "oceania")),
+    *((138.6, -34.9, "AU", "oceania"), (174.8, -36.8, "NZ", "oceania")),
+    *(
+        (172.6, -43.5, "NZ", "oceania"),
+        (178.4, -18.1, "FJ", "oceania"),
+        (147.2, -9.4, "PG", "oceania"),
+    ),
+)
+
+REGIONS: Final[tuple[str, ...]] = tuple(sorted({point[3] for point in _POINTS}))
+"""All regions."""
+
+_WHERE: Final = np.array([point[:2] for point in _POINTS])
+
+
+def great_circle_km(
+    lon: npt.ArrayLike, lat: npt.ArrayLike, to_lon: npt.ArrayLike, to_lat: npt.ArrayLike
+) -> npt.NDArray[np.float64]:
+    """Return the great-circle distance, with NumPy broadcasting."""
+    a, b, c, d = (
+        np.radians(np.asarray(value, dtype=float)) for value in (lon, lat, to_lon, to_lat)
+    )
+    h = np.sin((d - b) / 2) ** 2 + np.cos(b) * np.cos(d) * np.sin((c - a) / 2) ** 2
+    found: npt.NDArray[np.float64] = 2 * _EARTH_KM * np.arcsin(np.sqrt(np.clip(h, 0, 1)))
+    return found
+
+
+def nearest(lon: npt.ArrayLike, lat: npt.ArrayLike) -> list[tuple[str, str]]:
+    """Return country and region of each place."""
+    lons = np.atleast_1d(np.asarray(lon, dtype=float))[:, None]
+    lats = np.atleast_1d(np.asarray(lat, dtype=float))[:, None]
+    which = great_circle_km(lons, lats, _WHERE[:, 0], _WHERE[:, 1]).argmin(axis=1)
+    return [_POINTS[index][2:] for index in which]
+
+
+# Fibre and relays
 
 Floats = npt.NDArray[np.float64]
 
-KM_PER_MS: Final = 200.0
+_KM_PER_MS: Final = 200.0
 """Speed of light in fibre."""
-HOP_MS: Final = 0.6
+_HOP_MS: Final = 0.6
 """Delay at both ends of a link, from the relay to the exchange."""
 INFLATION_MEDIAN: Final = 1.28
 INFLATION_P95: Final = 2.3
@@ -210,7 +361,7 @@ def make_backbone(seed: int, *, edges: int = 120, vias: int = 25) -> Backbone:
     inflation = _symmetric(INFLATION_MEDIAN * np.exp(_SIGMA * rng.standard_normal((count, count))))
     inflation = np.maximum(inflation, 1.0)
     np.fill_diagonal(inflation, 1.0)
-    rtt = 2 * km / KM_PER_MS * inflation + HOP_MS
+    rtt = 2 * km / _KM_PER_MS * inflation + _HOP_MS
     np.fill_diagonal(rtt, 0.0)
     # Half of the links lose less than 0.02 %, one in a hundred more than 1 %.
     loss = _symmetric(np.minimum(2e-4 * np.exp(1.7 * rng.standard_normal((count, count))), 0.2))

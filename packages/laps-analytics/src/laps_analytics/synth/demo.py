@@ -6,6 +6,8 @@
                                                 |
                                                 plan -> same dataset, next day, with the plan
                                                           -> telemetry -> ingest -> gold -> gain
+
+:class:`Gain` compares two time spans by the same gold tables.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import pandas as pd
 from pyspark.sql import SparkSession
 
 from laps_analytics.errors import OutputError, PlanError
@@ -29,21 +32,119 @@ from laps_analytics.plan.assemble import assemble
 from laps_analytics.plan.constraints import Settings
 from laps_analytics.plan.core.compose import compose_plan
 from laps_analytics.plan.core.verify import verify
-from laps_analytics.plan.history import history_of
+from laps_analytics.plan.effect import Window, history_of, matched
 from laps_analytics.plan.observation import gate_of, observe, require_fresh, untrusted_relays
 from laps_analytics.plan.signing import make_key, public_pem, read_key, sign, write_plan
 from laps_analytics.plan.simulation import SimulationResult, simulate_plan, simulator
 from laps_analytics.report.build import Report, export_csv, export_json, make_report, write_page
-from laps_analytics.report.gold import read_gold
+from laps_analytics.report.gold import Gold, quantiles, read_gold
 from laps_analytics.report.plans import PlanHistory
-from laps_analytics.synth.config import END_US, FULL, Size, make_config
-from laps_analytics.synth.dataset import Dataset, Track, Tree
-from laps_analytics.synth.gain import Gain, measure
+from laps_analytics.synth.dataset import END_US, FULL, Dataset, Size, Track, Tree, make_config
 from laps_analytics.synth.planning import settings_of
 from laps_analytics.synth.telemetry import write_after, write_present
 from laps_wire.plan import Plan
 
-__all__ = ["STEPS", "Demo", "PlannedRouting", "run_demo"]
+__all__ = ["STEPS", "Demo", "Gain", "PlannedRouting", "measure_gain", "run_demo"]
+
+# Gain
+
+_WINDOW_US: Final = 300_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """A figure before and after the plan; less is better."""
+
+    what: str
+    before: float
+    after: float
+    unit: str
+    verdict: str = ""
+    """better, worse or unclear; empty if windows could not be matched."""
+
+    @property
+    def change(self) -> float | None:
+        """Change as a share of the value before; None if that is 0."""
+        return (self.after - self.before) / self.before if self.before else None
+
+
+def measure_gain(gold: Gold, before_us: tuple[int, int], after_us: tuple[int, int]) -> list[Gain]:
+    """Return the figures of both spans; a figure without rows in one span is left out."""
+    found: list[Gain] = []
+    for what, unit, table, figure, by_window in _FIGURES:
+        parts = [_within(gold[table], span) for span in (before_us, after_us)]
+        values = [None if part.empty else figure(part) for part in parts]
+        if values[0] is None or values[1] is None:
+            continue
+        verdict = ""
+        if by_window:
+            series = [_windows(part, figure) for part in parts]
+            # Unlike a real one, this world draws each window anew, so that each is a witness.
+            verdict = matched(series[0], series[1], block_us=_WINDOW_US, run=1).word
+        found.append(Gain(what, values[0], values[1], unit, verdict))
+    return found
+
+
+def _within(frame: pd.DataFrame, span_us: tuple[int, int]) -> pd.DataFrame:
+    first, last = (pd.Timestamp(at, unit="us", tz="UTC") for at in span_us)
+    return frame[(frame["window_start"] >= first) & (frame["window_start"] < last)]
+
+
+def _windows(frame: pd.DataFrame, figure: Callable[[pd.DataFrame], float | None]) -> list[Window]:
+    found = []
+    for at, part in frame.groupby(frame["window_start"].dt.floor("5min")):
+        value = figure(part)
+        if value is not None:
+            column = "track_bytes" if "track_bytes" in part else "reports"
+            demand = float(part[column].sum())
+            found.append(Window(int(at.value // 1000), demand, value))
+    return found
+
+
+def _duplication(frame: pd.DataFrame) -> float | None:
+    ideal = float(frame["ideal_wan_bytes"].sum())
+    wan = float(frame["wan_bytes"].sum())
+    return wan / ideal if ideal else None
+
+
+def _wan_rate(frame: pd.DataFrame) -> float | None:
+    seconds = 300.0 * int(frame["window_start"].nunique())
+    return float(frame["wan_bytes"].sum()) * 8 / seconds / 1e6
+
+
+def _stress(frame: pd.DataFrame) -> float | None:
+    known = frame["stress_max"].dropna()
+    return float(known.max()) if len(known) else None
+
+
+def _latency(share: float, service: str) -> Callable[[pd.DataFrame], float | None]:
+    def figure(frame: pd.DataFrame) -> float | None:
+        part = frame[frame["class"] == service]
+        found = quantiles([bytes(item) for item in part["latency_kll"].dropna()], (share,))
+        return None if found is None else found[0]
+
+    return figure
+
+
+def _over(frame: pd.DataFrame) -> float | None:
+    reports = float(frame["reports"].sum())
+    over = float(frame["over_limit"].sum())
+    return over / reports * 100 if reports else None
+
+
+_FIGURES = (
+    ("WAN bytes by what a copy for each region needs", "times", "track_fanout_5m",
+     _duplication, True),
+    ("WAN rate", "Mbit/s", "track_fanout_5m", _wan_rate, True),
+    ("most copies of a track between two regions", "copies", "track_fanout_5m", _stress, False),
+    ("latency of gold, median", "ms", "qoe_region_1m", _latency(0.5, "gold"), True),
+    ("latency of gold, 95th percentile", "ms", "qoe_region_1m", _latency(0.95, "gold"), True),
+    ("latency of silver, 95th percentile", "ms", "qoe_region_1m", _latency(0.95, "silver"), True),
+    ("reports over the limit of their class", "%", "qoe_region_1m", _over, True),
+)  # fmt: skip
+
+
+# Demo
 
 STEPS: Final = 8
 _MINUTE_US: Final = 60_000_000
@@ -128,7 +229,7 @@ def run_demo(
     )
     write_page(with_plan, folder / "report-after.html")
     begin, end = config.quiet()
-    gains = measure(gold, (begin, end), (begin + _DAY_US, end + _DAY_US))
+    gains = measure_gain(gold, (begin, end), (begin + _DAY_US, end + _DAY_US))
     (folder / "gain.csv").write_text(gains_csv(gains), encoding="utf-8")
     steps.end()
     return Demo(
@@ -220,7 +321,7 @@ class PlannedRouting:
     """
 
     def __init__(self, plan: Plan, dataset: Dataset) -> None:
-        self._scene = dataset
+        self._dataset = dataset
         self._by_track: dict[tuple[str, str, int], str] = {}
         self._by_class: dict[tuple[str, str, str], str] = {}
         for entry in plan.entries:
@@ -239,7 +340,7 @@ class PlannedRouting:
         """Return a tree from the origin over Vias to the relays of their regions."""
         parent: dict[str, str] = {}
         for target in sorted(targets):
-            via = self.via(track, self._scene.by_node[target].region)
+            via = self.via(track, self._dataset.by_node[target].region)
             direct = via is None or via in {target, track.origin}
             parent[target] = track.origin if via is None or direct else via
             if via is not None and not direct:

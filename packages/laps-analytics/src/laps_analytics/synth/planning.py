@@ -10,12 +10,10 @@ from typing import Final
 import numpy as np
 
 from laps_analytics.plan.constraints import LinkFacts, NodeFacts, Settings
-from laps_analytics.plan.core.demand import Track
-from laps_analytics.plan.core.network import Network, Node
-from laps_analytics.plan.core.rules import Policy, Weights
-from laps_analytics.synth.backbone import Backbone
-from laps_analytics.synth.demand import TrackDemand
-from laps_analytics.synth.geography import REGIONS
+from laps_analytics.plan.core.inputs import Network, Node, Track
+from laps_analytics.plan.core.placement import Policy, Weights
+from laps_analytics.synth.backbone import REGIONS, Backbone
+from laps_analytics.synth.dataset import TrackDemand
 from laps_wire.plan import ClassRule, HardConstraints
 
 __all__ = [

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from laps_analytics.errors import OutputError
-from laps_analytics.synth.config import DatasetConfig
-from laps_analytics.synth.dataset import Dataset, Routing, Star, Window
-from laps_analytics.synth.incidents import Incident, Incidents, choose
+from laps_analytics.synth.conditions import Incident, Incidents, choose
+from laps_analytics.synth.dataset import Dataset, DatasetConfig, Routing, Star, Window
 from laps_analytics.synth.simulation import Simulation
 
 __all__ = ["DatasetFiles", "dimensions_toml", "write_after", "write_present"]

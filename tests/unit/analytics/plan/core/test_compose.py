@@ -15,12 +15,10 @@ from laps_analytics.plan.core.compose import (
     in_force,
     snapshot_hash,
 )
-from laps_analytics.plan.core.demand import Track, aggregate, cells, scaled
 from laps_analytics.plan.core.evaluate import figures, trees_of
 from laps_analytics.plan.core.explain import declared_legs, explain
-from laps_analytics.plan.core.network import Network
-from laps_analytics.plan.core.placement import DIRECT, GONE
-from laps_analytics.plan.core.rules import Policy
+from laps_analytics.plan.core.inputs import Network, Track, aggregate, cells, scaled
+from laps_analytics.plan.core.placement import DIRECT, GONE, Policy
 from laps_analytics.plan.core.verify import check, left_out, verify
 from laps_wire.plan import ClassRule, HardConstraints, Plan, canonical
 from testkit.planning import line_network, random_case, random_network

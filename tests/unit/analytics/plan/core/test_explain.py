@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from laps_analytics.plan.core.compose import compose_plan
-from laps_analytics.plan.core.demand import Track
 from laps_analytics.plan.core.explain import Scenario, diff, explain, what_if
-from laps_analytics.plan.core.rules import Policy
+from laps_analytics.plan.core.inputs import Track
+from laps_analytics.plan.core.placement import Policy
 from laps_wire.nodeid import NodeId
 from laps_wire.plan import ClassRule, HardConstraints
 from testkit.planning import line_network

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from laps_analytics.plan.core.compose import compose_plan
 from laps_analytics.plan.core.explain import diff
-from laps_analytics.plan.core.placement import DIRECT
+from laps_analytics.plan.core.placement import DIRECT, Policy
 from laps_analytics.plan.core.revert import Part, is_in, reverted_plan, widest
-from laps_analytics.plan.core.rules import Policy
 from laps_analytics.plan.core.verify import check
 from laps_wire.nodeid import NodeId
 from laps_wire.plan import HardConstraints, Plan, PlanEntry

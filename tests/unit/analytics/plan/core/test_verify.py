@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from laps_analytics.plan.core.compose import compose_plan
-from laps_analytics.plan.core.demand import Track
-from laps_analytics.plan.core.network import Network
-from laps_analytics.plan.core.rules import Policy
+from laps_analytics.plan.core.inputs import Network, Track
+from laps_analytics.plan.core.placement import Policy
 from laps_analytics.plan.core.verify import check, left_out, verify
 from laps_wire.nodeid import NodeId
 from laps_wire.plan import ClassRule, HardConstraints, Plan, PlanEntry

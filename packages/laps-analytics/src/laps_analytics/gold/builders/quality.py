@@ -35,7 +35,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from laps_analytics.gold.builders.common import Persist, finish, five_minutes, unpersisted, window
-from laps_analytics.gold.builders.hops import received
+from laps_analytics.gold.builders.traffic import received
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
 from laps_analytics.schema import event_types

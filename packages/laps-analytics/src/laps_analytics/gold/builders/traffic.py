@@ -1,8 +1,17 @@
-"""The tables ``traffic_*`` and ``cache_eff_1h``.
+"""The tables ``traffic_*``, ``cache_eff_1h`` and ``track_fanout_5m``.
 
-Sums and sketches merge, so a rollup equals a direct build. Nearly all histograms have the usual
-bounds, and few records have drops. So records are first added up by track as plain columns in
-compiled code. Only the result is processed with lists and sketches.
+**Paths.** Relays write a ``hop.stat`` for each path of a track every ten seconds. Links, fan-out
+and bills need five minutes: :func:`paths_5m`. All columns are numbers and keys, so Spark adds them
+up in compiled code, and the tables above do not read the records again.
+
+**Traffic and caches.** Sums and sketches merge, so a rollup equals a direct build. Nearly all
+histograms have the usual bounds, and few records have drops. So records are first added up by track
+as plain columns in compiled code. Only the result is processed with lists and sketches.
+
+**Fan-out**: how often bytes of a track cross regions. The ideal is a tree that enters each region
+once: one copy for every other region with subscribers. The *duplication factor* is the bytes sent
+between regions by that ideal. A track that passes a third region on purpose also has a factor above
+1, because those bytes are paid for too.
 """
 
 from __future__ import annotations
@@ -14,16 +23,90 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from laps_analytics.gold.builders.common import finish, merged, tenant_of, window
-from laps_analytics.gold.builders.rollup import longer
+from laps_analytics.gold.builders.common import (
+    finish,
+    five_minutes,
+    longer,
+    merged,
+    tenant_of,
+    window,
+)
 from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.gold.silver import Silver
 from laps_analytics.gold.tables import GOLD
 from laps_wire.telemetry.histogram import QUEUE_BOUNDS_MS
 
-__all__ = ["cache_eff", "traffic_1m", "traffic_longer"]
+__all__ = [
+    "MAX_HOPS",
+    "cache_eff",
+    "paths_5m",
+    "received",
+    "track_fanout",
+    "traffic_1m",
+    "traffic_longer",
+]
 
-_KEYS: Final = ("window_start", "relay", "out_peer", "tenant", "dt")
+
+# Paths
+
+
+def paths_5m(silver: Silver, days: Iterable[str], dimensions: Dimensions) -> DataFrame:
+    """Return bytes and ``events`` by day, window, relay, region, track, tenant, in_peer, out_peer.
+
+    ``last`` is the time of the last record.
+    """
+    return (
+        silver.read("hop.stat", days)
+        .groupBy(
+            five_minutes().alias("window_start"),
+            *("dt", "relay", "region", "track", tenant_of(dimensions).alias("tenant")),
+            *("in_peer", "out_peer"),
+        )
+        .agg(
+            F.sum("in_bytes").alias("in_bytes"),
+            F.sum("out_bytes").alias("out_bytes"),
+            F.count("*").alias("events"),
+            F.max("ts").alias("last"),
+        )
+    )
+
+
+def _regions(silver: Silver, days: Iterable[str], paths: DataFrame) -> DataFrame:
+    """Return the region of each relay by day: the last one it reported, else its own name.
+
+    If a relay reported two at the same microsecond, the one that sorts last counts.
+    """
+    wanted = tuple(days)
+    keys = ("dt", "relay", "region")
+    # The times by region first: a number is added up without sorting, a record would not be.
+    parts = [
+        paths.groupBy(*keys).agg(F.max("last").alias("last")),
+        *(
+            silver.read(kind, wanted).groupBy(*keys).agg(F.max("ts").alias("last"))
+            for kind in ("quic.sample", "node.adv")
+        ),
+    ]
+    said = F.when(F.col("region").isNotNull(), F.struct("last", "region"))
+    found = (
+        reduce(DataFrame.unionByName, parts).groupBy("dt", "relay").agg(F.max(said).alias("last"))
+    )
+    return found.select("dt", "relay", F.coalesce("last.region", "relay").alias("region"))
+
+
+def received(paths: DataFrame) -> DataFrame:
+    """Return received bytes by window, relay, track, tenant and in_peer, counted once.
+
+    A relay that forwards a track over several paths may report the received bytes on each of them.
+    So the path with the most bytes counts.
+    """
+    keys = ("dt", "window_start", "relay", "track", "tenant", "in_peer")
+    by_path = paths.groupBy(*keys, "out_peer").agg(F.sum("in_bytes").alias("in_bytes"))
+    return by_path.groupBy(*keys).agg(F.max("in_bytes").alias("in_bytes"))
+
+
+# Traffic and caches
+
+_LINK_KEYS: Final = ("window_start", "relay", "out_peer", "tenant", "dt")
 """Grouping keys. The time comes first: Spark sorts by it and seldom compares the others."""
 _BUCKETS: Final = len(QUEUE_BOUNDS_MS) + 1
 _UPPER: Final = (*QUEUE_BOUNDS_MS, float("inf"))
@@ -54,7 +137,7 @@ def traffic_1m(silver: Silver, days: Iterable[str], dimensions: Dimensions) -> D
     ]
     by_track = (
         hops.withColumns(odd)
-        .groupBy(*_KEYS, "track", *odd)
+        .groupBy(*_LINK_KEYS, "track", *odd)
         .agg(
             *[F.sum(name).alias(name) for name in ("objects", "in_bytes", "out_bytes")],
             *counts,
@@ -62,7 +145,7 @@ def traffic_1m(silver: Silver, days: Iterable[str], dimensions: Dimensions) -> D
         )
     )
     dropped = "if(reasons IS NULL, 0L, times * aggregate(reasons, 0L, (sum, e) -> sum + e.value))"
-    summed = by_track.groupBy(*_KEYS).agg(
+    summed = by_track.groupBy(*_LINK_KEYS).agg(
         *[F.sum(name).alias(name) for name in ("objects", "in_bytes", "out_bytes")],
         F.sum(F.expr(dropped)).alias("drops"),
         F.expr(
@@ -184,4 +267,110 @@ def cache_eff(silver: Silver, days: Iterable[str]) -> DataFrame:
         .withColumn("would_hit", F.when((asked > 0) & (F.size("by_age") > 0), curve)),
         GOLD["cache_eff_1h"],
         wanted,
+    )
+
+
+# Fan-out
+
+MAX_HOPS: Final = 8
+"""Longest path that is followed. A longer one is a loop; see ``loops_or_dups``."""
+
+_TRACK_KEYS: Final = ("dt", "window_start", "track", "tenant")
+
+
+def track_fanout(
+    silver: Silver, days: Iterable[str], dimensions: Dimensions, paths: DataFrame | None = None
+) -> DataFrame:
+    """Build ``track_fanout_5m``; ``paths`` is the traffic by path of the days, if already built."""
+    wanted = tuple(days)
+    hops = paths_5m(silver, wanted, dimensions) if paths is None else paths
+    where = _regions(silver, wanted, hops)
+    near = where.withColumnRenamed("region", "from_region")
+    far = where.select("dt", F.col("relay").alias("out_peer"), F.col("region").alias("to_region"))
+    out = (
+        hops.groupBy(*_TRACK_KEYS, "relay", "out_peer")
+        .agg(F.sum("out_bytes").alias("out_bytes"))
+        .join(F.broadcast(near), ["dt", "relay"], "left")
+        .join(F.broadcast(far), ["dt", "out_peer"], "left")
+        .withColumn("from_region", F.coalesce("from_region", "relay"))
+        .withColumn("to_region", F.coalesce("to_region", "out_peer"))
+        .withColumn("wan", F.expr("out_peer IS NOT NULL AND from_region <> to_region"))
+    )
+    origins = (
+        received(hops.where("in_peer IS NULL"))
+        .join(F.broadcast(near), ["dt", "relay"], "left")
+        .groupBy(*_TRACK_KEYS)
+        .agg(
+            F.min(
+                F.struct(
+                    (-F.col("in_bytes")).alias("order"),
+                    F.col("relay").alias("origin"),
+                    F.coalesce("from_region", "relay").alias("home"),
+                    F.col("in_bytes").alias("track_bytes"),
+                )
+            ).alias("from")
+        )
+        .select(*_TRACK_KEYS, "from.origin", "from.home", "from.track_bytes")
+    )
+    pairs = (
+        out.where("wan")
+        .groupBy(*_TRACK_KEYS, F.concat_ws(">", "from_region", "to_region").alias("pair"))
+        .agg(F.sum("out_bytes").alias("bytes"))
+        .groupBy(*_TRACK_KEYS)
+        .agg(F.min(F.struct((-F.col("bytes")).alias("order"), "pair", "bytes")).alias("worst"))
+    )
+    serving = (F.col("out_peer").isNull()) & (F.col("out_bytes") > 0)
+    tracks = out.groupBy(*_TRACK_KEYS).agg(
+        # A relay has one row for its clients, so it need not be told from others.
+        F.count_if(serving).alias("s_relays"),
+        F.collect_set(F.when(serving, F.col("from_region"))).alias("served"),
+        F.size(F.collect_set("relay")).alias("relays"),
+        F.coalesce(F.sum(F.expr("if(out_peer IS NULL, 0, out_bytes)")), F.lit(0)).alias(
+            "link_bytes"
+        ),
+        F.coalesce(F.sum(F.when(F.col("wan"), F.col("out_bytes"))), F.lit(0)).alias("wan_bytes"),
+        F.expr(
+            "collect_list(struct(relay AS a, out_peer AS b)) FILTER (WHERE out_peer IS NOT NULL)"
+        ).alias("edges"),
+    )
+    joined = tracks.join(origins, [*_TRACK_KEYS], "left").join(pairs, [*_TRACK_KEYS], "left")
+    others = F.size(F.array_except("served", F.array("home")))
+    return finish(
+        joined.withColumn("track_bytes", F.coalesce("track_bytes", F.lit(0)))
+        .withColumn("hops_max", _longest())
+        .withColumn(
+            "ideal_wan_bytes",
+            F.when(F.col("origin").isNull(), F.lit(0)).otherwise(F.col("track_bytes") * others),
+        )
+        .withColumn(
+            "dup_factor",
+            F.when(F.col("ideal_wan_bytes") > 0, F.col("wan_bytes") / F.col("ideal_wan_bytes")),
+        )
+        .withColumn(
+            "stress_max",
+            F.when(F.col("track_bytes") > 0, F.col("worst.bytes") / F.col("track_bytes")),
+        )
+        .withColumn("worst_pair", F.col("worst.pair")),
+        GOLD["track_fanout_5m"],
+        wanted,
+    )
+
+
+def _longest() -> Column:
+    """Return the number of links of the longest path from the origin."""
+    return F.expr(
+        f"""
+        CASE WHEN origin IS NULL THEN NULL ELSE
+        aggregate(
+            sequence(1, {MAX_HOPS}),
+            struct(array(origin) AS here, 0L AS depth),
+            (acc, i) -> CASE
+                WHEN exists(edges, e -> array_contains(acc.here, e.a)) THEN struct(
+                    array_distinct(transform(
+                        filter(edges, e -> array_contains(acc.here, e.a)), e -> e.b)) AS here,
+                    acc.depth + 1L AS depth)
+                ELSE struct(cast(array() AS array<string>) AS here, acc.depth AS depth) END,
+            acc -> acc.depth)
+        END
+        """
     )

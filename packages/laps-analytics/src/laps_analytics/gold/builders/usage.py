@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from laps_analytics.gold.builders.common import FIVE_MINUTES, finish, percentile, tenant_of, window
-from laps_analytics.gold.builders.hops import paths_5m, received
+from laps_analytics.gold.builders.traffic import paths_5m, received
 from laps_analytics.gold.builders.viewers import by_relays
 from laps_analytics.gold.dimensions import Dimensions
 from laps_analytics.gold.silver import Silver

@@ -2,14 +2,12 @@
 
 ::
 
-    network, demand, rules -> placement -> repair -> compose -> Plan
-                                  |           |
-                                  +-- loads --+
+    reports -> estimates -> inputs -> placement -> compose -> Plan
+                                      (drafts)     (change budget, capacity)
 
-    reports -> trust, predict -> network          (called by plan.assemble)
-    Plan, network, demand     -> verify  -> violations
-    Plan, network, demand     -> explain, evaluate, baselines
-    windows before and after  -> measure -> revert
+    Plan, inputs        -> verify  -> violations
+    Plan, inputs        -> explain, evaluate
+    Plan, parts, Plan   -> revert  -> Plan
 
 :mod:`.verify` shares no code with the planner that it checks. Other rooms may import every module.
 The plan format is specified in ``docs/spec/plan.md``.

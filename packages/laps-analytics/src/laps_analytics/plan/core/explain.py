@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from laps_analytics.plan.core.compose import choose_vias
-from laps_analytics.plan.core.demand import Track, scaled
 from laps_analytics.plan.core.evaluate import Figures, figures, trees_of
-from laps_analytics.plan.core.network import Floats, Network
-from laps_analytics.plan.core.placement import DIRECT, Draft
-from laps_analytics.plan.core.rules import Policy
+from laps_analytics.plan.core.inputs import Floats, Network, Track, scaled
+from laps_analytics.plan.core.placement import DIRECT, Draft, Policy
 from laps_wire.plan import Plan, PlanEntry
 
 __all__ = [

@@ -16,8 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from laps_analytics.plan.core.demand import Track
-from laps_analytics.plan.core.network import Network
+from laps_analytics.plan.core.inputs import Network, Track
 from laps_analytics.plan.core.revert import Part
 from laps_wire.plan import ClassRule, Plan, PlanEntry
 
