@@ -68,6 +68,14 @@ def bench_hops(session: nox.Session) -> None:
     session.run("python", "-m", "relay.hops", *session.posargs)
 
 
+@nox.session
+def faults(session: nox.Session) -> None:
+    """Kill, drain and stop real relays; account for every object. ``-- --only kill-via``."""
+    session.install(*ALL)
+    session.chdir("benchmarks")
+    session.run("python", "-m", "faults", *session.posargs)
+
+
 @nox.session(name="bench-network")
 def bench_network(session: nox.Session) -> None:
     """A control server with many subscribes, and the forwarding plane between relays."""

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from laps_wire import EncodeError, FullTrackName, Namespace, moqt, quicr
+from laps_wire.buffer import QUIC, VI64
 from laps_wire.moqt import control, data
 from laps_wire.moqt.codepoints import GroupOrder
-from laps_wire.moqt.layouts import layouts_of
+from laps_wire.moqt.control import layouts_of
 from laps_wire.moqt.setup import SetupOptions
 from laps_wire.moqt.structures import Location
 from laps_wire.moqt.versions import Draft
 from laps_wire.peering import cpp, laps2
-from laps_wire.varint import QUIC, VI64
 
 VECTORS = Path(__file__).resolve().parent.parent / "tests" / "vectors"
 

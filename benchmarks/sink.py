@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from laps_sdk.forwarding.interfaces import OutStream
 
 
@@ -47,6 +49,15 @@ class Sink:
         """Counted."""
         del data, fin
         self.count += 1
+
+    def offer(self, data: bytes, fin: bool = False) -> bool:
+        """Taken, as a write."""
+        self.write(data, fin)
+        return True
+
+    def pull_from(self, source: Callable[[float], None]) -> None:
+        """Nothing is refused."""
+        raise AssertionError(source)
 
     def reset(self, code: int) -> None:
         """Forgotten."""

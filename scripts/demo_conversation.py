@@ -25,10 +25,10 @@ from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.cpp.codepoints import DRAFT16, NodeType
-from laps_wire.peering.cpp.framing import encode as encode_cpp
 from laps_wire.peering.cpp.messages import ConnectResponse as CppConnectResponse
 from laps_wire.peering.cpp.messages import NodeInfo as CppNodeInfo
-from laps_wire.peering.laps2 import framing
+from laps_wire.peering.cpp.messages import encode as encode_cpp
+from laps_wire.peering.laps2 import encode
 from laps_wire.peering.laps2.codepoints import (
     VERSION_2_0,
     AnnounceKind,
@@ -43,19 +43,28 @@ from laps_wire.peering.laps2.codepoints import (
     RelayType,
     SubscribeCode,
 )
-from laps_wire.peering.laps2.data import DataHeader, encode_data_header
-from laps_wire.peering.laps2.fields import Stamp
+from laps_wire.peering.laps2.fields import Parameters, Stamp
+from laps_wire.peering.laps2.forwarding import DataHeader, encode_data_header
 from laps_wire.peering.laps2.handshake import (
+    HASH_CHECK_NAME,
     Challenge,
     Connect,
     ConnectResponse,
     Evidence,
     Proof,
+    Settings,
+    dialler_transcript,
+    listener_transcript,
 )
 from laps_wire.peering.laps2.information import (
     AnnounceAdvertise,
     AnnounceInfo,
+    Load,
+    Location,
     NodeAdvertise,
+    NodeInfo,
+    NodePathItem,
+    NodeSelf,
     SubscribeAdvertise,
     SubscribeData,
     SubscribeInfo,
@@ -64,10 +73,6 @@ from laps_wire.peering.laps2.information import (
     SubscribeWithdrawal,
 )
 from laps_wire.peering.laps2.messages import SnsAdvertise, SnsWithdraw, SyncBegin, SyncEnd
-from laps_wire.peering.laps2.node import Load, Location, NodeInfo, NodePathItem, NodeSelf
-from laps_wire.peering.laps2.parameters import Parameters
-from laps_wire.peering.laps2.settings import HASH_CHECK_NAME, Settings
-from laps_wire.peering.laps2.transcript import dialler_transcript, listener_transcript
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "demo" / "peering-conversation.jsonl"
@@ -171,7 +176,7 @@ def laps2() -> list[dict[str, Any]]:
     stream = objects.start + objects.object(0, b"goal! 2:1") + objects.object(1, b"replay")
 
     def say(direction: str, time: float, note: str, *messages: Any) -> dict[str, Any]:
-        data = b"".join(framing.encode(message) for message in messages)
+        data = b"".join(encode(message) for message in messages)
         return chunk(direction, time, "laps-2", 0, data, note)
 
     return [

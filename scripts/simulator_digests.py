@@ -1,7 +1,7 @@
 """Compare the digests of simulated runs with the recorded ones, or record them anew.
 
 The digest of a seed covers which bytes the relays sent, over which links and when (see
-``laps_relay.sim.net.digest``). ``tests/vectors/simulator_digests.json`` holds the first 16
+``laps_relay.sim.net.wires``). ``tests/vectors/simulator_digests.json`` holds the first 16
 hexadecimal digits for the seeds 1 to 300. A changed digest is changed behaviour: record it only on
 purpose.
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from laps_analytics.gold.tables import GOLD
 from laps_analytics.lake import Lake, read_rows
-from laps_analytics.report.kll import weighted
+from laps_analytics.report.gold import weighted
 
 __all__ = ["Apart", "Made", "compare", "made_by", "unmade"]
 

@@ -22,7 +22,7 @@ from typing import Final
 
 import pyspark
 
-from laps_analytics.spark.java import find_java
+from laps_analytics.spark.launch import find_java
 
 __all__ = ["SPARK", "Cluster", "adopt_orphans", "cluster", "connect_server", "environment"]
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from laps_analytics.synth.config import END_US, Size, make_config
-from laps_analytics.synth.dataset import DAY_US
+from laps_analytics.synth.dataset import DAY_US, END_US, Size, make_config
 from laps_analytics.synth.telemetry import write_present
 from testkit.telemetry_book import as_others_write
 from testkit.telemetry_lines import bad_lines

@@ -93,6 +93,7 @@ async def test_one_of_two_publishers_breaks_off(draft: Draft) -> None:
                 await soon(one.write(b"%d" % index))
                 await soon(two.write(b"%d" % index))
             got = [await soon(anext(heard)) for _ in range(4)]
+            await eventually(lambda: not one.unacknowledged)
             port = edge.server.ports[edge.relay.tracks()[0].publishers[0]]
             port.peer.session.close(SessionCode.INTERNAL_ERROR, "cut off")
             port.peer.settle()

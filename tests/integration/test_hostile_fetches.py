@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from laps_relay.network.fetch import fetches
-from laps_relay.network.fetch.fetch_serving import MAX_FETCHES
+from laps_relay.network.fetch.fetches import MAX_FETCHES
 from laps_sdk.upstream.bodies import fetch_data
 from laps_wire.moqt.messages import StandaloneFetch
 from laps_wire.moqt.parameters import NO_PARAMETERS

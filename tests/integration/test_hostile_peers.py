@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from laps_relay.network.nodes.misbehaviour import MAX_VIOLATIONS
+from laps_relay.network.adjacency import MAX_VIOLATIONS
 from laps_relay.network.views import FibRow
-from laps_relay.server.known_keys import KeyMemory
+from laps_relay.server.identity import KeyMemory
 from laps_relay.server.network_part import NetworkPart
 from laps_sdk.peering.keys import NODE_URN, PeerKeyRing, open_key_ring
 from laps_sdk.peering.keys.files import NETWORK_KEY

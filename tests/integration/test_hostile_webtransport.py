@@ -8,19 +8,19 @@ import pytest
 
 from laps_sdk.errors import ConnectionLostError, StreamLimitError
 from laps_sdk.quic.events import StopSending, StreamReset
-from laps_sdk.quic.webtransport.codepoints import (
+from laps_sdk.quic.webtransport.h3 import (
+    OPENING,
     CapsuleType,
     FrameType,
     H3Code,
     Setting,
     StreamType,
+    encode_record,
 )
-from laps_sdk.quic.webtransport.control import OPENING
-from laps_sdk.quic.webtransport.records import encode_record
 from laps_sdk.quic.webtransport.server import MAX_REQUESTS
+from laps_wire.buffer import encode_quic
 from laps_wire.moqt.codepoints import SessionCode
 from laps_wire.moqt.versions import Draft
-from laps_wire.varint import encode_quic
 from testkit.edge_task import edge_relay
 from testkit.hostile import Hostile, hostile
 from testkit.webtransport import CONNECT, headers, read_response

@@ -16,10 +16,10 @@ import pytest
 from typer.testing import CliRunner
 
 from laps_relay.cli import app
-from laps_relay.sim.mutants.catalog import MUTANTS, applied, hunt
+from laps_relay.sim.mutants import MUTANTS, applied, hunt
 from laps_relay.sim.runner import Outcome, run_seeds, simulate_seed
+from laps_relay.sim.scenarios.features import STEERING
 from laps_relay.sim.scenarios.scenario import STEERED
-from laps_relay.sim.scenarios.steering import STEERING
 from laps_sdk.upstream import upstream
 
 STEPS = tuple(range(1, 302, 10))

@@ -638,6 +638,13 @@ class FanoutStream:
         self.begun = True
         self.closed = fin
 
+    def offer(self, data: bytes, fin: bool = False) -> bool:
+        self.write(data, fin)
+        return True
+
+    def pull_from(self, source: Callable[[float], None]) -> None:
+        raise AssertionError(source)
+
     def reset(self, code: int) -> None:
         if not self.closed:
             self.closed = True

@@ -214,9 +214,11 @@ async def open_pair(
     connect: bool = True,
     listener: Listener | None = None,
     limits: ConnectionLimits | None = None,
+    client_limits: ConnectionLimits | None = None,
     egress: EgressLimits | None = None,
     admission: AdmissionLimits | None = None,
     client_tls: Tls | None = None,
+    reset_key: bytes = b"",
     server_name: str | None = None,
 ) -> AsyncIterator[Pair]:
     """Two endpoints, and a connection between them unless ``connect`` is false.
@@ -232,6 +234,7 @@ async def open_pair(
                 alpn=(ALPN,),
                 tls=certificates().server,
                 limits=limits or ConnectionLimits(),
+                reset_key=reset_key,
             ),
             listener=listener or server,
             egress=egress,
@@ -241,7 +244,10 @@ async def open_pair(
         stack.push_async_callback(server_endpoint.close)
         client_endpoint = await open_endpoint(
             backend=backends.client,
-            options=EngineOptions(tls=client_tls or certificates().insecure),
+            options=EngineOptions(
+                tls=client_tls or certificates().insecure,
+                limits=client_limits or ConnectionLimits(),
+            ),
             egress=egress,
             network=network,
         )

@@ -6,7 +6,7 @@ as one batch of events for each turn. No loss, no limits but those that a test s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from laps_sdk.errors import StreamLimitError
 from laps_sdk.quic.base import URGENT, Address, Connection, ConnectionStats, Handler, OutStream
@@ -80,6 +80,13 @@ class FakeStream(OutStream):
         self.written += data
         self._closed = fin
         self._connection.send(StreamData(self._id, data, fin))
+
+    def offer(self, data: bytes, fin: bool = False) -> bool:
+        self.write(data, fin)
+        return True
+
+    def pull_from(self, source: Callable[[float], None]) -> None:
+        raise AssertionError(source)
 
     def reset(self, code: int) -> None:
         if not self._closed:

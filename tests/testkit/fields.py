@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 
-from laps_wire.buffer import Reader, Writer
+from laps_wire.buffer import QUIC, IntegerCoding, Reader, Writer
 from laps_wire.errors import IncompleteError
 from laps_wire.fields import FieldCodec
-from laps_wire.varint import QUIC, IntegerCoding
 from testkit.properties import check_any_bytes, check_bounded, check_prefixes, check_round_trip
 
 T = TypeVar("T")

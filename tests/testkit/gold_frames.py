@@ -12,8 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from laps_analytics.gold.contract import GoldTable
-from laps_analytics.gold.tables import GOLD
+from laps_analytics.gold.tables import GOLD, GoldTable
 from laps_analytics.lake import Lake
 
 __all__ = ["arrow_schema", "kll", "lake_of", "sample"]

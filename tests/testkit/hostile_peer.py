@@ -38,8 +38,8 @@ from laps_wire.peering.laps2 import (
     Stamp,
     encode_data_header,
 )
-from laps_wire.peering.laps2.limits import MAX_MESSAGE_BYTES
-from laps_wire.peering.laps2.settings import HASH_CHECK_NAME
+from laps_wire.peering.laps2.codepoints import MAX_MESSAGE_BYTES
+from laps_wire.peering.laps2.handshake import HASH_CHECK_NAME
 from laps_wire.peering.session import (
     LAPS2,
     AuthenticationRequired,

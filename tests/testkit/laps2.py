@@ -14,21 +14,16 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 import testkit.names  # noqa: F401 - registers the strategies of names and node IDs
-from laps_wire.fields import U64
-from laps_wire.layout import Layout
+from laps_wire.buffer import QUIC, IntegerCoding
+from laps_wire.fields import U64, Layout
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2.codepoints import AnnounceKind, DataKind
-from laps_wire.peering.laps2.data import DataHeader, encode_extensions
-from laps_wire.peering.laps2.fields import Ascending, Bits, Maybe
-from laps_wire.peering.laps2.framing import UnknownMessage
+from laps_wire.peering.laps2.codepoints import FINGERPRINT_BYTES, AnnounceKind, DataKind
+from laps_wire.peering.laps2.fields import Ascending, Bits, Maybe, Parameters, ParametersCodec
+from laps_wire.peering.laps2.forwarding import DataHeader, encode_extensions
 from laps_wire.peering.laps2.handshake import Connect, ConnectResponse
-from laps_wire.peering.laps2.information import AnnounceInfo
-from laps_wire.peering.laps2.limits import FINGERPRINT_BYTES
-from laps_wire.peering.laps2.messages import LAYOUTS
-from laps_wire.peering.laps2.node import Degrees, NodeSignature
-from laps_wire.peering.laps2.parameters import Parameters, ParametersCodec
-from laps_wire.varint import QUIC, IntegerCoding
+from laps_wire.peering.laps2.information import AnnounceInfo, Degrees, NodeSignature
+from laps_wire.peering.laps2.messages import LAYOUTS, UnknownMessage
 from testkit import strategies
 from testkit.strategies import register, values_of, varints
 

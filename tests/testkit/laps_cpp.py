@@ -10,17 +10,21 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 import testkit.names  # noqa: F401 - registers the strategies for names and node IDs
+from laps_wire.buffer import IntegerCoding
 from laps_wire.names import NAMESPACE_PREFIX, Namespace
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.cpp.fields import (
+from laps_wire.peering.cpp.messages import (
+    LAYOUTS,
+    NODE_INFO,
+    IfAccepted,
+    Incoming,
     LittleEndian64,
     LittleEndianNodeId,
+    NodeInfo,
     NodeSet,
     ShortNamespace,
+    UnknownMessage,
 )
-from laps_wire.peering.cpp.framing import Incoming, UnknownMessage
-from laps_wire.peering.cpp.messages import LAYOUTS, NODE_INFO, IfAccepted, NodeInfo
-from laps_wire.varint import IntegerCoding
 from testkit.strategies import register, values_of
 
 VECTORS: dict[str, list[dict[str, str]]] = json.loads(

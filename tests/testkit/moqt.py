@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 import testkit.names  # noqa: F401 - registers the strategies for names
-from laps_wire.layout import Layout
-from laps_wire.moqt import layouts, setup, structures, typed
+from laps_wire.buffer import IntegerCoding
+from laps_wire.fields import Layout
+from laps_wire.moqt import control, keyvalue, setup, structures
 from laps_wire.moqt.codepoints import AliasType, FilterType, RequestErrorCode
 from laps_wire.moqt.control import message_name
 from laps_wire.moqt.keyvalue import (
@@ -25,14 +26,11 @@ from laps_wire.moqt.keyvalue import (
     sorted_pairs,
 )
 from laps_wire.moqt.messages import RequestError
-from laps_wire.moqt.parameter_coding import ParametersCodec, entries_of
-from laps_wire.moqt.parameters import Parameters
-from laps_wire.moqt.properties import TrackPropertiesCodec
+from laps_wire.moqt.parameters import Parameters, ParametersCodec, TrackPropertiesCodec, entries_of
 from laps_wire.moqt.setup import SetupOptions, SetupOptionsCodec
 from laps_wire.moqt.structures import Location, SubscriptionFilter, Token
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
-from laps_wire.varint import IntegerCoding
 from testkit.strategies import SHORT, register, values_of, varints
 
 VECTORS = Path(__file__).resolve().parent.parent / "vectors"
@@ -167,18 +165,18 @@ def _(codec: structures.FetchTargetCodec, integers: IntegerCoding) -> SearchStra
 # Typed values, parameters and options
 
 
-@register(typed.Flag)
-def _(codec: typed.Flag, integers: IntegerCoding) -> SearchStrategy[bool]:
+@register(keyvalue.Flag)
+def _(codec: keyvalue.Flag, integers: IntegerCoding) -> SearchStrategy[bool]:
     return st.booleans()
 
 
-@register(typed.Enclosed)
-def _(codec: typed.Enclosed[Any], integers: IntegerCoding) -> SearchStrategy[Any]:
+@register(keyvalue.Enclosed)
+def _(codec: keyvalue.Enclosed[Any], integers: IntegerCoding) -> SearchStrategy[Any]:
     return values_of(codec.inner, integers)
 
 
 def entry_values(
-    entries: list[typed.Entry], integers: IntegerCoding
+    entries: list[keyvalue.Entry], integers: IntegerCoding
 ) -> SearchStrategy[dict[str, Any]]:
     """Some of the entries, as attributes."""
     drawn: dict[str, SearchStrategy[Any]] = {}
@@ -238,23 +236,23 @@ def _(codec: SetupOptionsCodec, integers: IntegerCoding) -> SearchStrategy[Setup
 # Layouts
 
 
-@register(layouts.Absent)
-def _(codec: layouts.Absent[Any], integers: IntegerCoding) -> SearchStrategy[Any]:
+@register(control.Absent)
+def _(codec: control.Absent[Any], integers: IntegerCoding) -> SearchStrategy[Any]:
     return st.just(codec.default)
 
 
-@register(layouts.Needed)
-def _(codec: layouts.Needed[Any], integers: IntegerCoding) -> SearchStrategy[Any]:
+@register(control.Needed)
+def _(codec: control.Needed[Any], integers: IntegerCoding) -> SearchStrategy[Any]:
     return values_of(codec.codec, integers)
 
 
-@register(layouts.Trailing)
-def _(codec: layouts.Trailing[Any], integers: IntegerCoding) -> SearchStrategy[Any]:
+@register(control.Trailing)
+def _(codec: control.Trailing[Any], integers: IntegerCoding) -> SearchStrategy[Any]:
     return st.one_of(st.none(), values_of(codec.codec, integers))
 
 
-@register(layouts.RequestErrorLayout)
-def _(codec: layouts.RequestErrorLayout, integers: IntegerCoding) -> SearchStrategy[RequestError]:
+@register(control.RequestErrorLayout)
+def _(codec: control.RequestErrorLayout, integers: IntegerCoding) -> SearchStrategy[RequestError]:
     code, interval = varints(integers), varints(integers)
     reason = values_of(structures.REASON)
     plain_code = code.filter(lambda drawn: drawn != RequestErrorCode.REDIRECT)
@@ -276,7 +274,7 @@ def _(codec: layouts.RequestErrorLayout, integers: IntegerCoding) -> SearchStrat
 
 
 @cache
-def message_values(entry: layouts.MessageLayout, draft: Draft) -> SearchStrategy[Any]:
+def message_values(entry: control.MessageLayout, draft: Draft) -> SearchStrategy[Any]:
     """Messages of one row of a draft's table."""
     return values_of(entry.layout, draft.integers)
 
@@ -284,7 +282,7 @@ def message_values(entry: layouts.MessageLayout, draft: Draft) -> SearchStrategy
 @cache
 def messages(draft: Draft) -> SearchStrategy[Any]:
     """Any message of ``draft``."""
-    return st.one_of([message_values(entry, draft) for entry in layouts.layouts_of(draft)])
+    return st.one_of([message_values(entry, draft) for entry in control.layouts_of(draft)])
 
 
 @cache

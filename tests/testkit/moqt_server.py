@@ -44,10 +44,11 @@ from laps_wire.moqt.data import (
     encode_extensions,
 )
 from laps_wire.moqt.keyvalue import KeyValue
-from laps_wire.moqt.session import Event, RequestReceived, Session, SessionLimits
+from laps_wire.moqt.session import Event, RequestReceived, RequestRejected, Session, SessionLimits
 from laps_wire.moqt.setup import SetupOptions
 from laps_wire.moqt.top_n import TOP_N_EXTENSIONS
 from laps_wire.moqt.versions import Draft
+from laps_wire.names import FullTrackName
 
 __all__ = [
     "FAST",
@@ -67,6 +68,9 @@ LIMIT = 20.0
 
 FAST = laps_sdk.Backoff(first=0.001, cap=0.01)
 """Tries again almost at once: tests wait for what happens, not for time."""
+
+_UNKNOWN = FullTrackName.parse("round--trip")
+"""A track that no client publishes: a client answers a question about it with an error."""
 
 E = TypeVar("E")
 
@@ -132,6 +136,11 @@ class ServerPeer:
 
     # For tests
 
+    @property
+    def receiving(self) -> list[int]:
+        """The streams of the client that are not over."""
+        return list(self._collectors)
+
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait for a condition that only news from the client can make true."""
         async with asyncio.timeout(LIMIT):
@@ -158,6 +167,24 @@ class ServerPeer:
     async def request(self, message: type) -> RequestReceived:
         """The next request with such a message."""
         return await self.expect(RequestReceived, lambda e: isinstance(e.message, message))
+
+    async def round_trip(self) -> None:
+        """Wait until the client has handled what was sent to it before.
+
+        A request can overtake data that waits, so a second one follows the answer to the first.
+        """
+        for _ in range(2):
+            await self._asked_and_answered()
+
+    async def _asked_and_answered(self) -> None:
+        asked: list[int] = []
+        self.do(lambda session: asked.append(session.track_status(_UNKNOWN)))
+        await self.until(
+            lambda: any(
+                isinstance(event, RequestRejected) and event.request_id in asked
+                for event in self.events
+            )
+        )
 
     def do(self, command: Callable[[Session], object]) -> None:
         """Let our session do something."""

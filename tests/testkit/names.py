@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from laps_wire.buffer import IntegerCoding
 from laps_wire.names import FullTrackName, FullTrackNameCodec, Namespace, NamespaceCodec
 from laps_wire.nodeid import NodeId, NodeIdCodec
 from laps_wire.quicr.shortname import BITS, ShortName
-from laps_wire.varint import IntegerCoding
 from testkit.strategies import register, values_of
 
 

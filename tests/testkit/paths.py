@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from laps_relay.network.nodes.nib import Nib
-from laps_relay.network.nodes.selection import Candidate, PathRule
+from laps_relay.network.nodes.node_table import Candidate, PathRule
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     Label,

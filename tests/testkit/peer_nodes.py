@@ -133,7 +133,7 @@ class Net:
         challenges = iter(range(1, 1 << 30))
         peers = Peers(
             Identity(node_id=NodeId(number), epoch=epoch),
-            settings or PeeringSettings(relay_type=relay_type),
+            settings or PeeringSettings(relay_type=relay_type, hold=15.0),
             proof,
             challenge=lambda: bytes([number % 256]) * 28 + next(challenges).to_bytes(4, "big"),
             hash_check=hash_check,

@@ -76,6 +76,15 @@ class Out:
             if self.peer.on_write is not None:
                 self.peer.on_write()
 
+    def offer(self, data: bytes, fin: bool = False) -> bool:
+        """Taken, as a write."""
+        self.write(data, fin)
+        return True
+
+    def pull_from(self, source: Callable[[float], None]) -> None:
+        """Nothing is refused."""
+        raise AssertionError(source)
+
     def reset(self, code: int) -> None:
         """Also takes back what waits behind a FIN."""
         if not self.closed or (self.fin and self.queued):

@@ -17,7 +17,7 @@ from laps_analytics.lake.frames import write_rows
 from laps_analytics.plan.observation import HopRow, NodeRow, Observation
 from laps_analytics.schema import silver_type
 from laps_analytics.synth.backbone import Backbone
-from laps_analytics.synth.demand import TrackDemand
+from laps_analytics.synth.dataset import TrackDemand
 
 __all__ = [
     "END",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -65,6 +65,7 @@ class FakeStream:
         self.fin = False
         self.reset_code: int | None = None
         self.continued = False
+        self.source: Callable[[float], None] | None = None
         self.sent = 0
         """Bytes that left; the rest is queued."""
         self.dropped = False
@@ -89,6 +90,23 @@ class FakeStream:
                 self.writes.append(data)
             self.fin = fin
 
+    def offer(self, data: bytes, fin: bool = False) -> bool:
+        if not self.closed and self.queued >= self.egress.room:
+            return False
+        self.write(data, fin)
+        return True
+
+    def pull_from(self, source: Callable[[float], None]) -> None:
+        self.source = source
+
+    def send(self, now: float, size: int | None = None) -> None:
+        """Let bytes leave, all that wait or some; then whoever is behind may write."""
+        waiting = len(self.data) - self.sent
+        self.sent += waiting if size is None else min(size, waiting)
+        source, self.source = self.source, None
+        if source is not None and not self.closed:
+            source(now)
+
     def goes_on(self) -> None:
         assert not self.writes
         self.continued = True
@@ -110,6 +128,8 @@ class FakeEgress:
     def __init__(self, draft: Draft, *, fast: bool = True) -> None:
         self.draft = draft
         self.fast = fast
+        self.room = 1 << 62
+        """Bytes of a stream that wait until an offer is refused."""
         self.max_datagram_size = 1200
         self.takes_datagrams = True
         self.streams: list[FakeStream] = []

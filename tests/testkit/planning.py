@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from laps_analytics.plan.core.demand import Track
-from laps_analytics.plan.core.network import Network, Node
-from laps_analytics.plan.core.rules import Policy, Weights
+from laps_analytics.plan.core.inputs import Network, Node, Track
+from laps_analytics.plan.core.placement import Policy, Weights
 from laps_wire.plan import ClassRule, HardConstraints
 
 __all__ = ["line_network", "random_case", "random_network"]

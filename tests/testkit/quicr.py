@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from laps_wire.buffer import IntegerCoding
 from laps_wire.quicr import (
     LAYOUTS,
     RESERVED_DATAGRAM_STREAM_ID,
@@ -21,7 +22,6 @@ from laps_wire.quicr import (
     fields,
 )
 from laps_wire.quicr.shortname import ShortName
-from laps_wire.varint import IntegerCoding
 from testkit.strategies import SHORT, register, values_of, varints
 
 full_names: SearchStrategy[ShortName] = st.integers(0, 2**128 - 1).map(ShortName)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Protocol
@@ -180,6 +181,13 @@ class Out:
             self.closed = fin
             self.end.bytes_sent += len(data)
             self.end.net.later(self.end, "data", self.stream_id, bytes(data), fin)
+
+    def offer(self, data: bytes, fin: bool = False) -> bool:
+        self.write(data, fin)
+        return True
+
+    def pull_from(self, source: Callable[[float], None]) -> None:
+        raise AssertionError(source)
 
     def reset(self, code: int) -> None:
         if not self.closed:

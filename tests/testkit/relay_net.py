@@ -14,7 +14,7 @@ from itertools import count
 from typing import TypeVar
 
 from laps_relay.network.events import NetworkEvent
-from laps_relay.network.nodes.selection import Order, default_order
+from laps_relay.network.nodes.node_table import Order, default_order
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.policy import OPEN_POLICY
@@ -93,7 +93,7 @@ class RelayNet:
                 longitude=None if location is None else location.longitude,
                 latitude=None if location is None else location.latitude,
             ),
-            NetworkSettings(relay_type=relay_type, **settings),  # type: ignore[arg-type]
+            NetworkSettings(relay_type=relay_type, **{"hold": 15.0, **settings}),  # type: ignore[arg-type]
             hasher=HASHER,
             authenticator=authenticator or OpenAuthenticator(),
             challenge=lambda: draw.randbytes(32),

@@ -84,13 +84,15 @@ async def _report(session: Session, found: Watched) -> None:
 async def watch(
     tmp_path: Path,
     beside: Callable[[RunningRelay, Watched], Awaitable[None]] | None = None,
+    *,
+    node: str = "0.1:0.1",
 ) -> Watched:
     """Let the show run while one viewer reports; ``beside`` happens meanwhile."""
     found = Watched(tmp_path / "telemetry")
     async with network(tmp_path / "state") as net:
         relay = await net.relay(
             "edge",
-            node="0.1:0.1",
+            node=node,
             observe={**OBSERVE, "telemetry_dir": found.folder},
             network={"region": "eu"},
         )

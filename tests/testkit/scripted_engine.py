@@ -132,5 +132,11 @@ class ScriptedEngine(EngineConnection):
         self._called("set_reading", stream_id, on)
         return True
 
+    def ping(self) -> None:
+        self._called("ping")
+
+    def abort(self) -> None:
+        self._called("abort")
+
     def close(self, code: int, reason: str, *, application: bool = True) -> None:
         self._called("close", code, reason, application)

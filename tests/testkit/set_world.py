@@ -16,7 +16,7 @@ from laps_relay.network.sets.set_records import Unserved
 from laps_relay.network.sets.set_routing import SetRouting
 from laps_relay.network.sets.sets import Sets
 from laps_relay.network.settings import NetworkSettings
-from laps_relay.network.steering.steering import Assignment
+from laps_relay.network.steering import Assignment
 from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress, SetIdle
 from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_sdk.peering.events import Refusal
@@ -131,6 +131,8 @@ class SetRelay(SetRouting):
         self.max_targets: dict[int, int] = {}
         self.last_id: dict[int, int] = {}
         self.sent: dict[int, dict[int, frozenset[NodeId]]] = {}
+        self.not_taken: list[tuple[int, frozenset[NodeId]]] = []
+        """By session: targets of sets and changes that the session did not take, in order."""
         self.refusals: list[tuple[SnsRefusal, frozenset[NodeId]]] = []
         """What was refused to senders of sets."""
         self.got: dict[int, dict[int, tuple[frozenset[NodeId], int, str]]] = {}
@@ -232,6 +234,7 @@ class SetRelay(SetRouting):
         wanted = self._checked(session, targets)
         sets = self.sent.setdefault(session, {})
         if len(sets) >= self.max_sets.get(session, 1 << 30):
+            self.not_taken.append((session, wanted))
             raise StateError("too many sets")
         sns_id = self.last_id[session] = self.last_id.get(session, 0) + 1
         sets[sns_id] = wanted
@@ -264,12 +267,14 @@ class SetRelay(SetRouting):
         self.world.send(self.node, session, ("refuse", sns_id, code, named))
 
     def _checked(self, session: int, targets: Iterable[NodeId]) -> frozenset[NodeId]:
-        if session not in self.world.links:
-            raise StateError("the session is closed")
         wanted = frozenset(targets)
         assert wanted
         assert self.node not in wanted
+        if session not in self.world.links:
+            self.not_taken.append((session, wanted))
+            raise StateError("the session is closed")
         if len(wanted) > self.max_targets.get(session, 1 << 30):
+            self.not_taken.append((session, wanted))
             raise StateError("too many targets")
         return wanted
 

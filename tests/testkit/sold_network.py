@@ -2,7 +2,7 @@
 
 ::
 
-    publishers --> left (0.1:0.1) --> one of two Vias --> right (0.3:0.1) --> listeners
+    publishers --> left (0.5:0.1) --> one of two Vias --> right (0.7:0.1) --> listeners
 
 The Via that carries the tracks is started again while they go on, and then the Edge of the
 listeners, between two objects: what was sent and not yet heard would be counted by one side only.
@@ -22,8 +22,8 @@ from testkit.network_task import LIMIT, NetworkTask, RunningRelay, network, unti
 
 __all__ = ["LEFT", "RIGHT", "TENANTS", "Sold", "sell"]
 
-LEFT, RIGHT = "0.1:0.1", "0.3:0.1"
-_VIAS: Final = ("0.2:0.1", "0.2:0.2")
+LEFT, RIGHT = "0.5:0.1", "0.7:0.1"
+_VIAS: Final = ("0.6:0.1", "0.6:0.2")
 TENANTS: Final = {"acme": 2, "globex": 1}
 """Each has a track of its name, and so many listeners."""
 

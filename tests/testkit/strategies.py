@@ -15,8 +15,8 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from laps_wire import fields, layout
-from laps_wire.varint import QUIC, IntegerCoding
+from laps_wire import fields
+from laps_wire.buffer import QUIC, IntegerCoding
 
 Maker = Callable[[Any, IntegerCoding], SearchStrategy[Any]]
 _MAKERS: dict[type, Maker] = {}
@@ -109,20 +109,20 @@ def _(codec: fields.Rest, integers: IntegerCoding) -> SearchStrategy[bytes]:
     return st.binary(max_size=SHORT)
 
 
-@register(layout.Array)
-def _(codec: layout.Array[Any], integers: IntegerCoding) -> SearchStrategy[tuple[Any, ...]]:
+@register(fields.Array)
+def _(codec: fields.Array[Any], integers: IntegerCoding) -> SearchStrategy[tuple[Any, ...]]:
     items = values_of(codec.item, integers)
     return st.lists(items, max_size=min(codec.limit, 4)).map(tuple)
 
 
-@register(layout.Many)
-def _(codec: layout.Many[Any], integers: IntegerCoding) -> SearchStrategy[tuple[Any, ...]]:
+@register(fields.Many)
+def _(codec: fields.Many[Any], integers: IntegerCoding) -> SearchStrategy[tuple[Any, ...]]:
     items = values_of(codec.item, integers)
     return st.lists(items, max_size=min(codec.limit, 4)).map(tuple)
 
 
-@register(layout.Layout)
-def _(codec: layout.Layout[Any], integers: IntegerCoding) -> SearchStrategy[Any]:
+@register(fields.Layout)
+def _(codec: fields.Layout[Any], integers: IntegerCoding) -> SearchStrategy[Any]:
     def build(values: tuple[Any, ...]) -> Any:
         try:
             return codec.cls(*values)

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any, cast
 
 from laps_relay.stubs.stub_parent import StubParent
@@ -44,6 +45,13 @@ class PipeStream:
         if not self.closed:
             self.closed = fin
             self.pipe.joint.data(self.pipe, self.number, data, fin)
+
+    def offer(self, data: bytes, fin: bool = False) -> bool:
+        self.write(data, fin)
+        return True
+
+    def pull_from(self, source: Callable[[float], None]) -> None:
+        raise AssertionError(source)
 
     def reset(self, code: int) -> None:
         if not self.closed:

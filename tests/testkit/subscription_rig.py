@@ -9,9 +9,7 @@ from laps_relay.network.events import NetworkEvent, SubscribeRefused
 from laps_relay.network.flood.entries import AnnounceEntries, SubscribeEntries
 from laps_relay.network.flood.floods import AnnounceTable, FloodTable, SubscribeTable
 from laps_relay.network.settings import NetworkSettings
-from laps_relay.network.subscriptions.origin_role import OriginRole
-from laps_relay.network.subscriptions.origin_track import DeliveryFailure
-from laps_relay.network.subscriptions.subscriptions import Subscriptions
+from laps_relay.network.subscriptions.origin_role import DeliveryFailure, OriginRole
 from laps_relay.policy.interface import Policy
 from laps_sdk.peering.events import Refusal
 from laps_sdk.peering.settings import Identity
@@ -139,7 +137,7 @@ class Rig:
         self._unled: dict[int, None] = {}
         self.auto: Any = None
         """Called with the key of every pull."""
-        self.origins: OriginRole | Subscriptions | None = None
+        self.origins: OriginRole | None = None
         """Who is told that ways lead to all targets, or to all but these."""
         self.failures: dict[NodeId, DeliveryFailure] = {}
 

@@ -13,8 +13,7 @@ from enum import IntEnum
 from typing import Any
 
 from laps_wire.errors import ProtocolViolation
-from laps_wire.fields import U8, Choice, Prefixed
-from laps_wire.layout import Array, Layout
+from laps_wire.fields import U8, Array, Choice, Layout, Prefixed
 from laps_wire.trace.decode import Protocol
 from laps_wire.trace.reader import TracingReader
 

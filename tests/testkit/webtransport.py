@@ -7,10 +7,14 @@ from collections.abc import Sequence
 from laps_sdk.quic.base import Connection
 from laps_sdk.quic.events import Connected, StreamData
 from laps_sdk.quic.webtransport.client import H3Client, dial_h3
-from laps_sdk.quic.webtransport.codepoints import FrameType
-from laps_sdk.quic.webtransport.control import OPENING
-from laps_sdk.quic.webtransport.fields import Field, FieldCoder
-from laps_sdk.quic.webtransport.records import RecordReader, encode_record
+from laps_sdk.quic.webtransport.h3 import (
+    OPENING,
+    Field,
+    FieldCoder,
+    FrameType,
+    RecordReader,
+    encode_record,
+)
 from laps_sdk.quic.webtransport.server import serve_h3
 from testkit.fake_connection import FakeConnection, FakePair, Recorder
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 
-from laps_sdk.quic.webtransport.codepoints import H3Error
-from laps_sdk.quic.webtransport.fields import (
+from laps_sdk.quic.webtransport.h3 import (
     FieldCoder,
+    H3Error,
     format_strings,
     parse_request,
     parse_response,

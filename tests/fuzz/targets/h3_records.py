@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 
-from laps_sdk.quic.webtransport.codepoints import H3Error
-from laps_sdk.quic.webtransport.control import OPENING, ControlStream
-from laps_sdk.quic.webtransport.records import (
+from laps_sdk.quic.webtransport.h3 import (
     CAPSULES,
     CONTROL_FRAMES,
+    OPENING,
     REQUEST_FRAMES,
     STREAMED,
+    ControlStream,
+    H3Error,
     Record,
     RecordReader,
     decode_close,

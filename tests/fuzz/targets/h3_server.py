@@ -19,8 +19,7 @@ from laps_sdk.quic.events import (
     StreamData,
     StreamReset,
 )
-from laps_sdk.quic.webtransport.control import OPENING
-from laps_sdk.quic.webtransport.records import encode_close, encode_record
+from laps_sdk.quic.webtransport.h3 import OPENING, encode_close, encode_record
 from testkit.webtransport import CONNECT, RawPeer, headers
 
 STREAMS = (0, 2, 4, 6, 8, 10, 14, 18)

@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 from laps_wire.errors import IncompleteError, RemoteError
-from laps_wire.peering.laps2.framing import UnknownMessage, decode, encode
-from laps_wire.peering.laps2.handshake import Connect, ConnectResponse
-from laps_wire.peering.laps2.settings import Settings
+from laps_wire.peering.laps2.handshake import Connect, ConnectResponse, Settings
+from laps_wire.peering.laps2.messages import UnknownMessage, decode, encode
 
 _VECTORS = Path(__file__).parents[2] / "vectors" / "laps2.json"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from laps_wire.buffer import Reader
 from laps_wire.errors import IncompleteError, RemoteError
-from laps_wire.peering.laps2.data import (
+from laps_wire.peering.laps2.forwarding import (
     decode_data_header,
     encode_data_header,
     read_data_header,

@@ -13,7 +13,7 @@ from laps_wire.moqt.data import (
     encode_datagram,
     object_extensions,
 )
-from laps_wire.moqt.data.extensions import encode_extensions, parse_extensions
+from laps_wire.moqt.data.types import encode_extensions, parse_extensions
 from laps_wire.moqt.versions import Draft
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import IncompleteError, RemoteError
 from laps_wire.moqt.keyvalue import KEY_VALUES, KEY_VALUES_COUNTED, PrefixedKeyValues
-from laps_wire.moqt.properties import TrackProperties
+from laps_wire.moqt.parameters import TrackProperties
 from laps_wire.moqt.versions import Draft
 
 CODECS = (KEY_VALUES, KEY_VALUES_COUNTED, PrefixedKeyValues(4096))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from laps_wire.buffer import Reader, Writer
 from laps_wire.errors import IncompleteError, RemoteError
-from laps_wire.moqt.parameter_coding import ParametersCodec
-from laps_wire.moqt.parameters import Scope
+from laps_wire.moqt.parameters import ParametersCodec, Scope
 from laps_wire.moqt.versions import Draft
 
 EXTENSIONS = frozenset({0x38, 0x39})

@@ -20,7 +20,7 @@ from laps_sdk.tokens import (
     verify,
 )
 from laps_sdk.tokens.cbor import Tagged, decode, encode
-from laps_sdk.tokens.keys import from_jwk
+from laps_sdk.tokens.signing import from_jwk
 from laps_wire.errors import LocalError
 
 _KEY = from_jwk({"kty": "oct", "alg": "HS256", "kid": "k", "k": "A" * 43})

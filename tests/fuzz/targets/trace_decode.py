@@ -7,9 +7,8 @@ import json
 from laps_wire.errors import TextFormError
 from laps_wire.trace.decode import Status, decode, guess
 from laps_wire.trace.hextext import parse_hex
-from laps_wire.trace.jsonform import as_dicts
 from laps_wire.trace.protocols import PROTOCOLS
-from laps_wire.trace.text import render
+from laps_wire.trace.text import as_dicts, render
 
 NAMES = list(PROTOCOLS)
 

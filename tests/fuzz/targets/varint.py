@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from laps_wire.buffer import QUIC, VI64
 from laps_wire.errors import IncompleteError
-from laps_wire.varint import QUIC, VI64
 
 
 def one_input(data: bytes) -> None:

@@ -44,6 +44,7 @@ def test_an_object_and_a_subscribe_are_traced() -> None:
     late = found["object"]["turn_end"]
     assert late
     assert not any(name.startswith("laps_sdk.forwarding") for name in late)
+    assert "laps_relay.network.relay" not in found["object"]["list"]
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ def test_a_command_that_shows_lines_loads_nothing_that_draws_or_signs() -> None:
 
 
 def test_every_name_of_the_tokens_is_found_and_no_other() -> None:
-    assert set(tokens._HOME_OF) <= set(tokens.__all__) <= set(dir(tokens))
+    assert set(tokens._LAZY) <= set(tokens.__all__) <= set(dir(tokens))
     assert all(getattr(tokens, name) is not None for name in tokens.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = tokens.nothing

@@ -1,7 +1,11 @@
-"""Field codecs: every one both ways, and what each refuses."""
+"""Field codecs: every one both ways, and what each refuses.
+
+Tables: structures both ways, what each refuses, and the table's tie to its dataclass.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
@@ -9,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_wire.buffer import Reader, Writer
+from laps_wire import fields
+from laps_wire.buffer import VI64, Reader, Writer
 from laps_wire.errors import EncodeError, MalformedError
 from laps_wire.fields import (
     BOOL8,
@@ -20,10 +25,13 @@ from laps_wire.fields import (
     U32,
     U64,
     VARINT,
+    Array,
     Choice,
     Constrained,
     FieldCodec,
     Fixed,
+    Layout,
+    Many,
     Prefixed,
     Text,
     Words,
@@ -152,3 +160,120 @@ def test_words_are_readable_whatever_the_bytes(data: bytes, words: str) -> None:
 @given(data=st.binary(max_size=60))
 def test_words_never_grow_so_that_they_can_be_passed_on(data: bytes) -> None:
     assert len(readable(data).encode()) <= len(data)
+
+
+# Structures
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    x: int
+    y: int
+
+    def __post_init__(self) -> None:
+        if self.x > self.y:
+            raise ValueError("x is behind y")
+
+
+POINT = Layout(Point, ("x", U8), ("y", VARINT))
+
+LAYOUT_SIZED: dict[str, FieldCodec[Any]] = {
+    "array": Array(POINT, 4),
+    "nested": Array(Array(U8, 3), 2, U8),
+}
+OPEN: dict[str, FieldCodec[Any]] = {"many": Many(POINT, 5)}
+
+
+@pytest.mark.parametrize("codec", LAYOUT_SIZED.values(), ids=LAYOUT_SIZED)
+@given(data=st.data())
+def test_identity_and_prefixes_of_layout(codec: FieldCodec[Any], data: st.DataObject) -> None:
+    check_codec_values(codec, data.draw(values_of(codec)))
+
+
+@pytest.mark.parametrize("codec", OPEN.values(), ids=OPEN)
+@given(data=st.data())
+def test_identity_of_fields_that_end_with_the_message(
+    codec: FieldCodec[Any], data: st.DataObject
+) -> None:
+    check_whole_values(codec, data.draw(values_of(codec)))
+
+
+@pytest.mark.parametrize("codec", LAYOUT_SIZED.values(), ids=LAYOUT_SIZED)
+@given(data=st.binary(min_size=1, max_size=60))
+def test_any_bytes_of_layout(codec: FieldCodec[Any], data: bytes) -> None:
+    check_codec_bytes(codec, data)
+
+
+@pytest.mark.parametrize("codec", OPEN.values(), ids=OPEN)
+@given(data=st.binary(min_size=1, max_size=60))
+def test_any_bytes_of_fields_that_end_with_the_message(codec: FieldCodec[Any], data: bytes) -> None:
+    check_whole_bytes(codec, data)
+
+
+@pytest.mark.parametrize(
+    ("codec", "data", "words"),
+    [
+        (Array(U8, 2), b"\x03", "count 3 is over the limit of 2"),
+        (Many(U8, 2), b"\x00\x00\x00", "more than 2 items"),
+        (POINT, b"\x05\x04", "x is behind y"),
+    ],
+)
+def test_what_a_reader_refuses_of_layout(codec: FieldCodec[Any], data: bytes, words: str) -> None:
+    with pytest.raises(MalformedError, match=words) as caught:
+        read(codec, data)
+    assert caught.value.field.startswith("f")
+
+
+@pytest.mark.parametrize(
+    ("codec", "value", "words"),
+    [
+        (Array(U8, 1), (1, 2), "2 items are over the limit of 1"),
+        (Many(U8, 1), (1, 2), "2 items are over the limit of 1"),
+        (Array(U8, 1), (256,), r"f\[0\]: 256 does not fit"),
+        (POINT, Point(1, 2**62), r"f.y: .* does not fit a QUIC varint"),
+    ],
+)
+def test_what_a_writer_refuses_of_layout(codec: FieldCodec[Any], value: Any, words: str) -> None:
+    with pytest.raises(EncodeError, match=words):
+        write(codec, value)
+
+
+def test_a_fault_deep_inside_names_the_whole_way() -> None:
+    points = Array(POINT, 4)
+    with pytest.raises(MalformedError, match=r"^points\[1\]\.y: truncated") as caught:
+        points.read(Reader(b"\x02\x01\x02\x03"), "points")
+    assert caught.value.offset == 4
+    with pytest.raises(EncodeError, match=r"^points\[1\]\.y: .* does not fit"):
+        points.write(Writer(), (Point(1, 2), Point(1, 2**62)), "points")
+
+
+def test_a_table_must_match_its_dataclass() -> None:
+    with pytest.raises(TypeError, match="differs from dataclass"):
+        Layout(Point, ("y", U8), ("x", U8))
+
+
+def test_tables_of_any_length() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Empty:
+        pass
+
+    @dataclass(frozen=True, slots=True)
+    class One:
+        x: int
+
+    assert write(Layout(Empty), Empty()) == b""
+    assert read(Layout(One, ("x", U8)), write(Layout(One, ("x", U8)), One(9))) == (One(9), 1)
+
+
+def test_what_is_shared_is_written_once_and_never_mistaken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fields, "MOST_SHARED", 2)
+    shared = Layout(Point, ("x", U8), ("y", VARINT), shared=True)
+    points = [Point(x, 1000 + x) for x in range(5)]
+    for point in (*points, *points, *points[:1] * 3, Point(0, 1000), Point(200, 300)):
+        assert write(shared, point) == write(POINT, point)
+    with pytest.raises(EncodeError, match=r"x: 256 does not fit"):
+        write(shared, Point(256, 300))
+    other = Writer(integers=VI64)
+    shared.write(other, points[1], "")
+    POINT.write(other, points[1], "")
+    assert other.getvalue()[:3] == other.getvalue()[3:] != write(shared, points[1])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import testkit.names  # noqa: F401 - registers the strategies
-from laps_wire.buffer import Reader
+from laps_wire.buffer import QUIC, VI64, IntegerCoding, Reader
 from laps_wire.errors import EncodeError, LapsError, MalformedError, TextFormError
 from laps_wire.fields import FieldCodec
 from laps_wire.names import (
@@ -19,7 +19,6 @@ from laps_wire.names import (
     FullTrackName,
     Namespace,
 )
-from laps_wire.varint import QUIC, VI64, IntegerCoding
 from testkit.fields import SUFFIXES, check_codec_bytes, check_codec_values, read, write
 from testkit.strategies import values_of
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
         TrackStatus,
     )
     from laps_sdk.client.core.progress import Gap, GapCause
+    from laps_sdk.client.dial import Backoff
     from laps_sdk.client.discovery import Namespaces, Tracks
     from laps_sdk.client.fetch import Fetch
-    from laps_sdk.client.options import Backoff
     from laps_sdk.client.publication import Group, PublishedTrack
     from laps_sdk.client.reporter import Reporter
     from laps_sdk.client.session import Session, connect
@@ -81,7 +81,7 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "laps_sdk.client.options": ("Backoff",),
+    "laps_sdk.client.dial": ("Backoff",),
     "laps_sdk.client.core.progress": ("Gap", "GapCause"),
     "laps_sdk.client.discovery": ("Namespaces", "Tracks"),
     "laps_sdk.errors": (

@@ -25,9 +25,8 @@ from laps_wire.trace.conversation import (
 )
 from laps_wire.trace.decode import Decoded, Status, decode, evidence, guess
 from laps_wire.trace.hextext import MAX_BYTES, parse_hex
-from laps_wire.trace.jsonform import as_dicts
 from laps_wire.trace.protocols import PROTOCOLS
-from laps_wire.trace.text import PLAIN, Paint, paint_ansi, render
+from laps_wire.trace.text import PLAIN, Paint, as_dicts, paint_ansi, render
 
 __all__ = ["main"]
 

@@ -12,8 +12,8 @@ import laps_relay
 from laps_wire.moqt.codepoints import FilterType, ObjectStatus, RequestErrorCode
 from laps_wire.moqt.control import encode
 from laps_wire.moqt.data import ObjectDatagram, PaddingDatagram, SubgroupHeader, encode_datagram
-from laps_wire.moqt.data.extensions import encode_extensions
 from laps_wire.moqt.data.subgroup import SubgroupWriter
+from laps_wire.moqt.data.types import encode_extensions
 from laps_wire.moqt.keyvalue import KeyValue
 from laps_wire.moqt.messages import (
     ClientSetup,

@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from laps_relay.config.model import RelayConfig, default_state_dir
+from laps_relay.config.model import (
+    Cache,
+    Connection,
+    Egress,
+    Limits,
+    Plane,
+    RelayConfig,
+    default_state_dir,
+)
 from laps_sdk.quic.moqt import DRAFTS
 
 EVERYWHERE = "::"
@@ -95,3 +103,15 @@ def test_workers_make_a_network_of_their_own() -> None:
     assert not RelayConfig().network.active
     for data in ({"enabled": True}, {"peers": "a:1"}, {"type": "via"}):
         assert RelayConfig.model_validate({"network": data}).network.meets_others
+
+
+def test_every_limit_can_be_set_in_words() -> None:
+    limits = Limits.model_validate(
+        {"linger": "2s", "egress": {"max_bytes": "1MiB"}, "plane": {"pending_time": "1s"}}
+    )
+    assert limits.linger == 2.0
+    assert limits.egress.max_bytes == 1 << 20
+    assert limits.plane == Plane(pending_time=1.0)
+    assert limits.connection == Connection()
+    assert Egress().low_water < Egress().high_water < Egress().max_bytes
+    assert Cache().max_track_bytes < Cache().max_bytes

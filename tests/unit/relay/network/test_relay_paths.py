@@ -176,8 +176,8 @@ def test_two_edges_publish_the_same_track() -> None:
 # Comes and goes
 
 
-def test_who_joins_gets_a_track_from_the_next_stream_on() -> None:
-    """Nobody between knows where an object ends; the pages say so, and what to do."""
+def star() -> RelayNet:
+    """Edges 1, 3 and 4 around Via 2: 1 publishes, and 3 subscribes."""
     net = RelayNet()
     for number in (1, 2, 3, 4):
         net.add(number, VIA if number == 2 else RelayType.EDGE)
@@ -188,6 +188,12 @@ def test_who_joins_gets_a_track_from_the_next_stream_on() -> None:
     net.run()
     net.subscribe(3)
     net.run()
+    return net
+
+
+def test_who_joins_gets_a_track_from_the_next_stream_on() -> None:
+    """Nobody between knows where an object ends; the pages say so, and what to do."""
+    net = star()
     long = net.begin(1, b"first, ")
     net.run()
     net.subscribe(4)
@@ -203,16 +209,7 @@ def test_who_joins_gets_a_track_from_the_next_stream_on() -> None:
 
 def test_a_stream_that_stays_open_is_to_go_on_for_who_joins() -> None:
     """Whoever writes is asked for a new stream, once it has been open for a while."""
-    net = RelayNet()
-    for number in (1, 2, 3, 4):
-        net.add(number, VIA if number == 2 else RelayType.EDGE)
-    net.join(1, 2)
-    net.join(2, 3)
-    net.join(2, 4)
-    net.publish(1)
-    net.run()
-    net.subscribe(3)
-    net.run()
+    net = star()
     long = net.begin(1, b"first")
     net.run()
     renewed = net.clients[1].renewed

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from laps_relay.network.adjacency import MAX_VIOLATIONS
 from laps_relay.network.advertisements import AdvertisementSchedule
 from laps_relay.network.events import SetChanged, SetGone, SetRefused, SubscribeRefused
-from laps_relay.network.nodes.misbehaviour import MAX_VIOLATIONS
 from laps_relay.network.nodes.nib import Nib
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.policy import OpenPolicy
@@ -50,7 +50,7 @@ from laps_wire.peering.laps2 import (
     SubscribeWithdrawal,
     SyncRequest,
 )
-from laps_wire.peering.laps2.data import encode_data_header
+from laps_wire.peering.laps2.forwarding import encode_data_header
 from testkit.fetch_rig import request_of
 from testkit.relay_ends import OpenAuthenticator
 from testkit.relay_net import OTHER, TRACK, RelayNet, key_of

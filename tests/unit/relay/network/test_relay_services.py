@@ -68,7 +68,7 @@ def test_a_publisher_that_comes_back_has_another_feed_and_nothing_is_left_of_the
     net.run()
     relay, first = net.relays[1], net.feed(1)
     # It ends, and is asked for again before anything else happens.
-    relay.subscriptions.publisher_ended(net.now, key_of(TRACK), "a pause")
+    relay.subscriptions.origin.publisher_ended(net.now, key_of(TRACK), "a pause")
     relay.subscriptions.set_policy(net.now, relay.policy)
     net.run()
     second = cast("PlaneFeed", net.feed(1))

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from laps_relay.network.events import SetGone
-from laps_relay.network.nodes.light_time import ESTIMATED
-from laps_relay.network.nodes.path_finder import LinkState
+from laps_relay.network.nodes.location import ESTIMATED
 from laps_relay.network.nodes.probing import Prober
-from laps_relay.network.steering.steering import Steering
+from laps_relay.network.steering import LinkState, Steering
 from laps_relay.policy import OpenPolicy
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_sdk.peering.dialler import Contact
@@ -35,7 +34,7 @@ from laps_wire.peering.laps2 import (
     RelayType,
     Stamp,
 )
-from laps_wire.peering.laps2.data import encode_data_header
+from laps_wire.peering.laps2.forwarding import encode_data_header
 from laps_wire.peering.session import Event, ProbeReceived
 from testkit.relay_ends import End, OpenAuthenticator
 from testkit.relay_net import TRACK, RelayNet, key_of

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from laps_relay.network.nodes.selection import ORDERS
+from laps_relay.network.nodes.node_table import ORDERS
 from laps_relay.network.settings import NO_PLAN, Plan
-from laps_relay.network.steering.peering_demand import PeeringDemand
+from laps_relay.network.steering import PeeringDemand
 from laps_relay.policy import OPEN_POLICY, OpenPolicy
 from laps_sdk.peering.events import Refusal
 from laps_sdk.peering.reports import Dialled

@@ -2,15 +2,6 @@
 
 from __future__ import annotations
 
-from laps_relay.network.tables import (
-    announce_rows,
-    fib_rows,
-    node_rows,
-    set_rows,
-    subscribe_rows,
-    subscribe_rows_of,
-)
-from laps_relay.network.views import peer_rows
 from laps_sdk.forwarding.samples import Samples
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
@@ -106,7 +97,7 @@ def chain() -> RelayNet:
 def test_connections_before_and_after_the_handshake() -> None:
     net = chain()
     net.join(1, 3)
-    known, greeting = peer_rows(net.relays[1].links)
+    known, greeting = net.relays[1].tables.peers()
     assert (known.node, known.relay_type, known.region) == (B, "via", "")
     assert (known.control, known.sends, known.receives) == (True, True, True)
     assert (known.dialled, known.on_demand, known.leaving, known.guest) == (True,) + (False,) * 3
@@ -118,7 +109,7 @@ def test_connections_before_and_after_the_handshake() -> None:
 def test_nodes_and_the_ways_to_them() -> None:
     net = chain()
     relay = net.relays[3]
-    own, first, via = node_rows(relay.own.info, relay.nib)
+    own, first, via = relay.tables.nodes()
     assert (own.node, own.next_hop, own.hops, own.path, own.ways) == (C, None, 0, (), 0)
     assert (first.node, first.next_hop, first.hops, first.path) == (A, B, 1, (B, A))
     assert (first.region, first.cost_us, first.ways) == ("north", 20_000, 1)
@@ -130,10 +121,10 @@ def test_nodes_and_the_ways_to_them() -> None:
 def test_announces_and_subscribes() -> None:
     net = chain()
     relay = net.relays[1]
-    (announce,) = announce_rows(relay.announces)
+    (announce,) = relay.tables.announce_rows()
     assert (announce.source, announce.kind, announce.name) == (A, "track", TRACK)
     assert (announce.key, announce.session) == (key_of(TRACK), None)
-    (subscribe,) = subscribe_rows(relay.subscribes, relay.subscriptions)
+    (subscribe,) = relay.tables.subscribe_rows()
     assert (subscribe.source, subscribe.name) == (C, TRACK)
     assert subscribe.session == net.session(1, 2)
     # A Via does not know names.
@@ -144,14 +135,14 @@ def test_announces_and_subscribes() -> None:
 def test_some_rows_of_a_table() -> None:
     net = chain()
     relay = net.relays[1]
-    everything = node_rows(relay.own.info, relay.nib)
-    assert node_rows(relay.own.info, relay.nib, slice(1, 2)) == everything[1:2]
-    assert len(announce_rows(relay.announces, slice(0, 1))) == 1
-    assert announce_rows(relay.announces, slice(1, 9)) == []
-    every = (relay.subscribes, relay.subscriptions)
-    assert subscribe_rows(*every, slice(0, 9)) == subscribe_rows(*every)
-    assert subscribe_rows_of(*every, key_of(TRACK)) == subscribe_rows(*every)
-    assert subscribe_rows_of(*every, 1) == []
+    everything = relay.tables.nodes()
+    assert relay.tables.nodes(slice(1, 2)) == everything[1:2]
+    assert len(relay.tables.announce_rows(slice(0, 1))) == 1
+    assert relay.tables.announce_rows(slice(1, 9)) == []
+    every = relay.tables.subscribe_rows()
+    assert relay.tables.subscribe_rows(slice(0, 9)) == every
+    assert relay.tables.subscribe_rows_of(key_of(TRACK)) == every
+    assert relay.tables.subscribe_rows_of(1) == []
 
 
 def test_sets_and_the_fib() -> None:
@@ -159,18 +150,18 @@ def test_sets_and_the_fib() -> None:
     net.send(1, b"object")
     net.run()
     origin, via, edge = net.relays.values()
-    (made,) = set_rows(origin.sets)
+    (made,) = origin.tables.sets()
     assert (made.incoming, made.targets, made.hops, made.key) == (False, (C,), 0, key_of(TRACK))
-    incoming, outgoing = set_rows(via.sets)
+    incoming, outgoing = via.tables.sets()
     assert (incoming.incoming, incoming.hops, incoming.targets) == (True, 0, (C,))
     assert (outgoing.incoming, outgoing.hops, outgoing.retiring) == (False, 1, False)
-    (entry,) = fib_rows(origin.plane, origin.sets)
+    (entry,) = origin.tables.fib()
     assert (entry.session, entry.local, entry.key) == (0, False, key_of(TRACK))
-    (entry,) = fib_rows(via.plane, via.sets)
+    (entry,) = via.tables.fib()
     assert entry.session == incoming.session
     assert entry.egress == ((outgoing.session, outgoing.sns_id),)
     assert (entry.streams, entry.datagrams, entry.key) == (1, 0, None)
-    (entry,) = fib_rows(edge.plane, edge.sets)
+    (entry,) = edge.tables.fib()
     assert (entry.egress, entry.local) == ((), True)
 
 

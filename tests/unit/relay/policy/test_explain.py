@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laps_relay.network.subscriptions.discovery import Discovery
-from laps_relay.network.subscriptions.subscriber_role import SubscriberRole
-from laps_relay.policy.facts import Region
-from laps_relay.policy.patterns import NodePattern
+from laps_relay.network.subscriptions.subscriptions import SubscriberRole
+from laps_relay.policy.facts import NodePattern, Region
 from laps_relay.policy.rule_policy import RulePolicy, explain
 from laps_relay.policy.rules import Fence, Filter, FilterRule, Rules, ServiceClass, TrackRule
 from laps_wire.hashing import KeyedHasher

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from laps_relay.policy.interface import ClassLimits, Policy
-from laps_relay.policy.open_policy import NO_LIMITS, OPEN_POLICY
+from laps_relay.policy.interface import NO_LIMITS, OPEN_POLICY, ClassLimits, Policy
 from laps_wire.names import FullTrackName, Namespace
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import AnnounceInfo, AnnounceKind, NodeInfo, Stamp, SubscribeInfo

@@ -17,5 +17,5 @@ from laps_relay.server.edge_view import reachable
     ],
 )
 def test_a_url_names_an_address_that_can_be_reached(bound: str, shown: str) -> None:
-    # The rest of the view is tested with a whole relay, in app/test_relay_app.py.
+    # The rest of the view is tested with a whole relay, in test_relay_app.py.
     assert reachable(bound) == shown

@@ -12,13 +12,13 @@ import pytest
 
 import laps_sdk
 from laps_relay.config import Loaded, RelayConfig
-from laps_relay.network.nodes.load import LoadMeter
-from laps_relay.network.nodes.selection import ORDERS
+from laps_relay.network.nodes.node_table import ORDERS
+from laps_relay.network.nodes.own_node import LoadMeter
 from laps_relay.network.tables import ALL, RelayTables
+from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_relay.server import RelayApp, StartError, network_part
 from laps_relay.server.certificates import obtain
-from laps_relay.server.identity import key_ring, name_hasher, node_id_of, same_member
-from laps_relay.server.known_keys import KeyMemory
+from laps_relay.server.identity import KeyMemory, key_ring, name_hasher, node_id_of, same_member
 from laps_relay.server.member import MemberHooks
 from laps_relay.server.network_part import NetworkPart
 from laps_relay.telemetry.logs import configure
@@ -239,6 +239,24 @@ def test_how_busy_it_is_is_told_until_it_drains(
         made.server.settle()
         assert made.relay.info.node.load.load_class is LoadClass.DRAINING
         await made.stop()
+
+    in_loop(test)
+
+
+def test_a_turn_with_data_alone_visits_the_network_only_for_a_timer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        async with network(tmp_path) as net:
+            edge = (await net.relay("edge")).network
+            visits: list[float] = []
+            monkeypatch.setattr(edge.server, "settle", lambda: visits.append(edge.now))
+            edge.joined(edge.now, [])
+            assert not visits
+            monkeypatch.setattr(PeerPlane, "poll_timeout", lambda _: 0.0)
+            edge.joined(edge.now, [])
+            assert visits
+            monkeypatch.undo()
 
     in_loop(test)
 

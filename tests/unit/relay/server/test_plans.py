@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from laps_relay.config import RelayConfig
 from laps_relay.network.settings import NO_PLAN, Plan
-from laps_relay.server.parts import StartError
+from laps_relay.server.identity import StartError
 from laps_relay.server.plans import CHECK_INTERVAL, Followed, PlanKeeper, PlanMemory, read_plan_keys
 from laps_wire.nodeid import NodeId
 from laps_wire.plan import ClassRule, HardConstraints

@@ -10,9 +10,8 @@ from typing import Any, get_args
 import pytest
 
 from laps_relay.telemetry.events import _TABLE, EdgeObserver, host_of
-from laps_relay.telemetry.logs import configure
+from laps_relay.telemetry.logs import Names, configure
 from laps_relay.telemetry.metrics import Metrics
-from laps_relay.telemetry.names import Names
 from laps_relay.telemetry.telemetry import TelemetrySettings, TelemetryWriter
 from laps_sdk.edge import events as core
 from laps_sdk.forwarding.interfaces import SubscriptionCounters

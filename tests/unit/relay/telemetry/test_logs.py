@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from laps_relay.telemetry.logs import configure, set_level
+from laps_relay.telemetry.logs import Names, configure, set_level
+from laps_wire.reports import hashed_id
 from testkit.logs import restored_logging
+from testkit.relay_views import TRACK
 
 
 @pytest.fixture(autouse=True)
@@ -111,3 +113,23 @@ def test_a_traceback_keeps_its_end() -> None:
         logger.exception("failed")
     (line,) = lines(out)
     assert line["exception"].endswith("ValueError: the end")
+
+
+def test_names_are_hashed_unless_told_otherwise() -> None:
+    names = Names()
+    assert len(names.hashed(TRACK)) == 16
+    assert names.logged(TRACK) == names.hashed(TRACK)
+    assert Names(plain=True).logged(TRACK) == str(TRACK)
+    assert Names(plain=True).hashed(TRACK) != str(TRACK)
+
+
+def test_one_key_makes_one_hash() -> None:
+    assert Names(b"key").hashed(TRACK) == Names(b"key").hashed(TRACK)
+    assert Names(b"key").hashed(TRACK) != Names(b"other").hashed(TRACK)
+    assert Names().hashed(TRACK) != Names().hashed(TRACK)
+    assert Names(b"key").hashed_text("c") == Names(b"key").hashed_text("c")
+    assert Names(b"key").hashed_text("c") != Names(b"other").hashed_text("c")
+    # Whoever collects reports elsewhere, and has the key, gives an id the same hash.
+    assert Names(b"key").hashed_text("c") == hashed_id(b"key", "c")
+    assert len(Names().hashed_text("\u00fc" * 128)) == 16
+    assert Names(b"key").hashed(TRACK.namespace) != Names(b"key").hashed(TRACK)

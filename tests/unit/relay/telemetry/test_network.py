@@ -10,14 +10,27 @@ from typing import get_args
 import pytest
 
 from laps_relay.network import events as core
-from laps_relay.telemetry.logs import configure
+from laps_relay.network.views import TableSizes
+from laps_relay.peer_forwarding.forwarding import PeerPlaneCounters
+from laps_relay.telemetry.events import MOST_LINES, MOST_RECORDS
+from laps_relay.telemetry.logs import Names, configure
 from laps_relay.telemetry.metrics import Metrics
-from laps_relay.telemetry.names import Names
-from laps_relay.telemetry.network import _MOST, _TABLE, NetworkObserver, Refusals, advice
-from laps_relay.telemetry.network_records import peer_session
-from laps_relay.telemetry.rows import MOST_LINES, MOST_RECORDS
+from laps_relay.telemetry.network import (
+    _MOST,
+    _TABLE,
+    NetworkObserver,
+    NetworkSample,
+    NetworkSampler,
+    Refusals,
+    advice,
+    hash_text,
+    node_text,
+    peer_session,
+    record_of,
+)
 from laps_relay.telemetry.telemetry import TelemetrySettings, TelemetryWriter
 from laps_sdk.peering import reports
+from laps_sdk.quic.base import ConnectionStats
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import CloseCode
 from laps_wire.peering.laps2 import (
@@ -32,8 +45,17 @@ from laps_wire.peering.laps2 import (
     Stamp,
     SubscribeInfo,
 )
-from laps_wire.telemetry import RouteChange, load_line
+from laps_wire.telemetry import (
+    DialFail,
+    NodeWd,
+    PeerRefuse,
+    QuicSample,
+    RouteChange,
+    SubWd,
+    load_line,
+)
 from testkit.logs import restored_logging
+from testkit.network_views import FakeNetwork
 
 A, B = NodeId(1), NodeId(2)
 STAMP = Stamp(7, 3)
@@ -259,3 +281,103 @@ def test_reasons_are_remembered_for_so_many_contacts() -> None:
     refusals.reached("a:0")
     refusals.reached("never seen")
     assert refusals.news("a:0", "x")
+
+
+# Records
+
+
+def test_texts() -> None:
+    assert (hash_text(255), node_text(None), node_text(A)) == ("00000000000000ff", None, str(A))
+
+
+def test_why_a_node_is_gone() -> None:
+    for why in ("withdrawn", "session_closed"):
+        assert record_of(core.NodeGone(node=A, reason=why)) == NodeWd(node_id=str(A), reason=why)
+
+
+def test_whether_an_unsubscribe_was_held_back() -> None:
+    entry = SubscribeInfo(A, Stamp(7, 3), (1, 2), 3, 4)
+    for delayed in (False, True):
+        body = record_of(core.SubscribeGone(entry=entry, delayed=delayed))
+        assert isinstance(body, SubWd)
+        assert body.delayed is delayed
+
+
+def test_dials_and_refusals() -> None:
+    begun = reports.Dialled(contact="a:1", node=A, dynamic=True)
+    assert record_of(begun) is None
+    failed = reports.Dialled(contact="a:1\x1b", node=A, dynamic=True, failed="no")
+    body = record_of(failed)
+    assert isinstance(body, DialFail)
+    assert (body.on_demand, body.peer, "\x1b" in body.contact) == (True, str(A), False)
+    refused = reports.PeerTurnedDown(session=3, node=None, code=7, reason="", contact="a:1")
+    assert record_of(refused) == PeerRefuse(session_id="p3", code=7, contact="a:1")
+    assert record_of(core.PolicyChanged()) is None
+
+
+ZERO = PeerPlaneCounters(*[0] * len(PeerPlaneCounters._fields))
+STATS = ConnectionStats(*[7] * len(ConnectionStats._fields))
+
+
+def sample(counters: PeerPlaneCounters, collisions: int = 0) -> NetworkSample:
+    network = FakeNetwork()
+    return NetworkSample(
+        peers=network.peers(),
+        unreached=1,
+        sizes=TableSizes(nodes=3, announces=1, subscribes=2, sets_in=0, sets_out=1, fib=4),
+        counters=counters,
+        collisions=collisions,
+        connections={3: STATS, 4: STATS._replace(rtt=None)},
+    )
+
+
+def test_tables_are_gauges_and_totals_grow(tmp_path: Path) -> None:
+    metrics = Metrics()
+    writer = TelemetryWriter(TelemetrySettings(directory=tmp_path, relay="0:1", boot=1))
+    writer.start()
+    sampler = NetworkSampler(metrics, writer)
+    sampler.take(sample(ZERO._replace(bytes_in=100, held_bytes=5)))
+    sampler.take(
+        sample(ZERO._replace(bytes_in=150, unknown_streams=2, unsent_streams=3)), telemetry=False
+    )
+    writer.stop()
+    text = metrics.render().decode()
+    for line in (
+        'laps_peers_open{type="via"} 1.0',  # the one whose handshake is under way does not count
+        "laps_nodes_known 3.0",
+        "laps_contacts_unreached 1.0",
+        'laps_sets_open{direction="out"} 1.0',
+        "laps_fib_entries 4.0",
+        "laps_held_bytes 0.0",
+        'laps_network_bytes_total{direction="in"} 150.0',
+        'laps_network_dropped_streams_total{reason="unknown_set"} 2.0',
+        'laps_network_dropped_streams_total{reason="session_ended"} 3.0',
+    ):
+        assert line in text
+    (file,) = tmp_path.glob("*.jsonl")
+    bodies = [load_line(line).body for line in file.read_bytes().splitlines()]
+    (quic,) = (body for body in bodies if isinstance(body, QuicSample))
+    (row,) = (row for row in FakeNetwork().peers() if row.session == 3)
+    assert (quic.session_id, quic.peer) == ("p3", str(row.node))  # both ends of a link are joined
+
+
+def test_without_telemetry() -> None:
+    metrics = Metrics()
+    NetworkSampler(metrics).take(sample(ZERO))
+    assert "laps_network_subscribes_known 2.0" in metrics.render().decode()
+
+
+def test_what_is_lost_and_what_collides_is_counted() -> None:
+    metrics = Metrics()
+    sampler = NetworkSampler(metrics)
+    lost = ZERO._replace(unknown_datagrams=2, dropped_datagrams=3, unknown_kinds=4)
+    for _ in range(2):
+        sampler.take(sample(lost, collisions=5))
+    text = metrics.render().decode()
+    for line in (
+        'laps_network_dropped_datagrams_total{reason="unknown_set"} 2.0',
+        'laps_network_dropped_datagrams_total{reason="too_large"} 3.0',
+        "laps_network_unknown_kinds_total 4.0",
+        "laps_hash_collisions_total 5.0",
+    ):
+        assert line in text

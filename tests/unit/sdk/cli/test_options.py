@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from laps_sdk.cli.options import Link, as_typed, dials, location_of, namespace_of, track_of
 from laps_sdk.cli.output import UsageFault, Voice
-from laps_sdk.client.core.names import track_path
+from laps_sdk.client.core.objects import track_path
 from laps_sdk.errors import RequestError, RequestTimeoutError
 from laps_wire.errors import TextFormError
 from laps_wire.names import FullTrackName, Namespace

@@ -13,8 +13,7 @@ import pytest
 from rich.console import Console
 
 from laps_relay.admin.app import make_app
-from laps_relay.admin.live import LiveFeed
-from laps_relay.admin.server import AdminServer
+from laps_relay.admin.server import AdminServer, LiveFeed
 from laps_sdk.cli import top as top_module
 from laps_sdk.cli.top import Rates, screen
 from laps_sdk.forwarding.interfaces import TrackCounters

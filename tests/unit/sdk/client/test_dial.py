@@ -11,16 +11,86 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import laps_sdk
 from laps_sdk.client import dial
-from laps_sdk.client.dial import DEV_CERTIFICATE, development_pin, state_directory, tls_for
-from laps_sdk.client.options import ConnectOptions, parse_pin
+from laps_sdk.client.dial import (
+    DEV_CERTIFICATE,
+    Backoff,
+    ConnectOptions,
+    development_pin,
+    parse_pin,
+    state_directory,
+    tls_for,
+)
+from laps_sdk.tokens.errors import TokenMalformedError
 from laps_sdk.uri import parse_address
 from laps_wire.errors import EncodeError
 from testkit.certs import certificates
 from testkit.edge_task import edge_relay
 from testkit.moqt_server import soon
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"drafts": ()}, "one or more of moqt-18, moqt-16"),
+        ({"drafts": ("moqt-16", "moq-00")}, "one or more of"),
+        ({"insecure": True, "ca_file": "x"}, "omit ca_file and pin"),
+        ({"timeout": 0.0}, "more than 0 seconds"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(EncodeError, match=words):
+        ConnectOptions(**options)
+
+
+def test_tokens() -> None:
+    assert ConnectOptions().token_value() is None
+    assert ConnectOptions(token="aGk_").token_value() == b"hi?"  # noqa: S106
+    assert ConnectOptions(token="abc", token_type=7).token_value() == b"abc"  # noqa: S106
+    with pytest.raises(TokenMalformedError, match="base64url"):
+        ConnectOptions(token="no text form").token_value()  # noqa: S106
+    assert ConnectOptions(token=b"abc").token_value() == b"abc"
+    fresh = iter([b"one", b"two"])
+    options = ConnectOptions(token=lambda: next(fresh))
+    assert [options.token_value(), options.token_value()] == [b"one", b"two"]
+
+
+def test_delays_double_up_to_the_cap() -> None:
+    backoff = Backoff(first=0.5, cap=3.0)
+    assert [backoff.delay(attempt, 0.0) for attempt in range(5)] == [0.5, 1.0, 2.0, 3.0, 3.0]
+
+
+def test_jitter_takes_off_at_most_its_share() -> None:
+    backoff = Backoff(first=1.0, spread=0.5)
+    assert backoff.delay(0, 0.0) == 1.0
+    assert backoff.delay(0, 1.0) == 0.5
+    assert Backoff(spread=0.0).delay(2, 0.9) == 1.0
+
+
+@given(st.integers(0, 10_000), st.floats(0, 1))
+def test_no_delay_is_out_of_bounds(attempt: int, jitter: float) -> None:
+    backoff = Backoff()
+    assert 0 < backoff.delay(attempt, jitter) <= backoff.cap
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"first": 0.0},
+        {"first": 2.0, "cap": 1.0},
+        {"factor": 0.5},
+        {"spread": 1.5},
+        {"spread": -0.1},
+    ],
+)
+def test_a_schedule_that_makes_no_sense_is_refused(bad: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="must have 0 < first <= cap"):
+        Backoff(**bad)
+
 
 pytestmark = pytest.mark.anyio
 
@@ -143,3 +213,16 @@ def test_a_pin_is_64_hex_digits(pin: str) -> None:
         parse_pin(pin)
     with pytest.raises(EncodeError, match="64 hex digits"):
         ConnectOptions(pin=pin)
+
+
+def test_a_silent_relay_is_dead_after_a_while() -> None:
+    limits = ConnectOptions().connection_limits
+    assert (limits.keepalive, limits.dead_after) == (1.25, 5.0)
+    limits = ConnectOptions(keepalive=0.5, dead_after=2.0).connection_limits
+    assert (limits.keepalive, limits.dead_after) == (0.5, 2.0)
+    limits = ConnectOptions(dead_after=0.0).connection_limits
+    assert (limits.keepalive, limits.dead_after) == (10.0, 0.0)
+    with pytest.raises(EncodeError, match="must be 0 or more seconds"):
+        ConnectOptions(dead_after=-1.0)
+    with pytest.raises(EncodeError, match="must be 0 or more seconds"):
+        ConnectOptions(keepalive=-1.0)

@@ -191,8 +191,10 @@ async def test_a_namespace_that_the_relay_does_not_want_any_more(draft: str) -> 
         asked = await peer.request(PublishNamespace)
         peer.do(lambda s: s.accept(asked.request_id))
         track = await soon(publishing)
-        announcement = session._announcements[VIDEO.namespace]
         peer.do(lambda s: s.cancel(asked.request_id))
-        await eventually(lambda: announcement._request is None)
+        await peer.round_trip()
         await track.end()
-        assert session._announcements == {}
+        publishing = asyncio.create_task(session.publish(VIDEO, announce=True))
+        asked = await peer.request(PublishNamespace)
+        peer.do(lambda s: s.accept(asked.request_id))
+        await soon(publishing)

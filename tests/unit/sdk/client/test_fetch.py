@@ -206,8 +206,7 @@ async def test_all_has_come_but_the_end_was_lost(draft: str) -> None:
         asked = await peer.request(Fetch)
         accept(peer, asked)
         peer.send_fetch(asked.request_id, [(1, 0, b"a")], fin=False)
-        link = link_of(session)
-        await eventually(lambda: any(s.collector for s in link.incoming._streams.values()))
+        await peer.round_trip()
         peer.do(lambda s: s.close(SessionCode.INTERNAL_ERROR, "restart"))
         assert [obj.payload for obj in await soon(task)] == [b"a"]
 
@@ -231,8 +230,8 @@ async def test_the_stream_may_end_before_the_answer(draft: str) -> None:
         task = asyncio.create_task(all_of(fetch))
         asked = await peer.request(Fetch)
         peer.send_fetch(asked.request_id, [(1, 0, b"a")])
-        await eventually(lambda: fetch._queue.over)
+        await peer.round_trip()
         accept(peer, asked)
         assert [obj.payload for obj in await soon(task)] == [b"a"]
         link = link_of(session)
-        assert not link._requests
+        assert not link.peer.session.open_requests

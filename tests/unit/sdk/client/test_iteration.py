@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from laps_sdk.client.core.window import WindowLimits
+from laps_sdk.client.core.subscribe_options import WindowLimits
 from laps_sdk.client.iteration import ItemIterator, ReceiveQueue
 
 pytestmark = pytest.mark.anyio
@@ -61,14 +61,6 @@ async def test_closed_before_its_beginning_it_never_begins() -> None:
     await numbers.close()
     assert [number async for number in numbers] == []
     assert numbers.asked == ["finish"]
-
-
-async def test_the_bare_one_says_nothing() -> None:
-    bare: ItemIterator[int] = ItemIterator(ReceiveQueue())
-    with pytest.raises(NotImplementedError):
-        await bare._begin()
-    with pytest.raises(NotImplementedError):
-        bare._finish()
 
 
 async def test_items_then_the_end() -> None:

@@ -321,11 +321,9 @@ async def test_a_stream_that_the_relay_stops_ends_its_group_only(draft: str) -> 
         track, _ = await published(session, peer, first=1)
         await track.write(b"a")
         await peer.until(lambda: len(peer.objects) == 1)
-        stream_id = next(iter(peer._collectors))
+        (stream_id,) = peer.receiving
         peer.peer.stop_data(stream_id, 1)
-        current = track._current
-        assert current is not None
-        await eventually(lambda: current._unwanted)
+        await peer.round_trip()
         await track.write(b"b")
         assert track.unsent == 1
         await track.write(b"c", new_group=True)

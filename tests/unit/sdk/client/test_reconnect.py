@@ -34,7 +34,6 @@ from testkit.moqt_server import (
     eventually,
     hurry,
     joined,
-    link_of,
     moqt_server,
     soon,
 )
@@ -214,9 +213,7 @@ async def test_a_publisher_that_moves_first_ends_nothing(draft: str) -> None:
         asked = await second.request(Subscribe)
         code = PUBLISH_DONE_CODES[first.draft].INTERNAL_ERROR
         first.do(lambda s: s.publish_done(request_id, code, 0, "the publisher is gone"))
-        await eventually(
-            lambda: subscription._link is not None and not subscription._link._requests
-        )
+        await first.round_trip()
         second.do(lambda s: s.accept_subscribe(asked.request_id, ALIAS))
         await first.until(lambda: first.over is not None)
         second.send_group(ALIAS, 0, [b"here"])
@@ -500,24 +497,19 @@ async def test_leaving_while_moving_leaves_nothing_open(draft: str) -> None:
 
 
 async def test_a_close_that_is_cancelled_still_closes_the_connection(draft: str) -> None:
-    async with joined(draft) as (session, peer, _):
-        begun, ending = asyncio.Event(), asyncio.Event()
-
-        async def slow() -> None:
-            try:
-                begun.set()
-                await asyncio.Event().wait()
-            finally:
-                ending.set()
-                await asyncio.Event().wait()
-
-        session._reconnector.spawn(asyncio.create_task(slow()))
-        await soon(begun.wait())
+    async with joined(draft) as (session, peer, server):
+        server.network.drop = lambda _: True
+        publishing = asyncio.create_task(session.publish(VIDEO))
+        await asyncio.sleep(0)
         closing = asyncio.create_task(session.close())
-        await soon(ending.wait())
+        await asyncio.sleep(0.05)
+        assert not closing.done(), "it waits until the relay has acknowledged what was sent"
         closing.cancel()
+        server.network.drop = None
         with pytest.raises(asyncio.CancelledError):
             await soon(closing)
+        with pytest.raises(laps_sdk.SessionClosedError):
+            await soon(publishing)
         await peer.until(lambda: peer.over is not None)
 
 
@@ -542,8 +534,7 @@ async def test_a_subscription_that_waits_for_its_publisher_is_made_once() -> Non
         asked = await first.request(Subscribe)
         code = RequestErrorCode.DOES_NOT_EXIST
         first.do(lambda s: s.reject(asked.request_id, code, "not yet"))
-        link = link_of(session)
-        await eventually(lambda: not link._requests)
+        await first.round_trip()
         first.do(lambda s: s.close(SessionCode.INTERNAL_ERROR, "restart"))
         second = await server.session()
         await accept_subscribe(second)
@@ -559,8 +550,13 @@ async def test_a_track_that_fails_takes_no_namespace_back(draft: str) -> None:
         peer.do(lambda s: s.accept(asked.request_id))
         await soon(publishing)
         hurry(session, timeout=0.2)
+        port = server.port
         await server.stop()
         await eventually(lambda: not session.connected)
         with pytest.raises(laps_sdk.RequestTimeoutError):
             await soon(session.publish("demo", "audio", announce=True))
-        assert list(session._announcements) == [VIDEO.namespace]
+        await server.start([draft], port)
+        again = await server.session()
+        message = (await again.request(PublishNamespace)).message
+        assert isinstance(message, PublishNamespace)
+        assert message.namespace == VIDEO.namespace

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import uuid
 
 import pytest
 
 from laps_sdk import Gap, Location, Reporter, Session
 from laps_sdk.client import reporter as reporter_module
+from laps_sdk.client.core.playback import Playback
 from laps_wire.errors import EncodeError
 from laps_wire.moqt.codepoints import PropertyTypeD18, RequestErrorCode
 from laps_wire.moqt.messages import Publish
@@ -70,8 +73,8 @@ async def test_a_playback_is_told(draft: str) -> None:
 async def test_every_interval(draft: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reporter_module, "_SPACING", 0.0)
     async with joined(draft) as (session, peer, _):
-        reporter = session.reports()
-        reporter._interval = 0.001
+        publish = functools.partial(session.publish, "reports", "playback")
+        reporter = Reporter(publish, Playback(uuid.uuid4().hex, None), 0.001)
         async with reporter:
             await taken(peer)
             await peer.until(lambda: peer.finished >= 3)

@@ -8,8 +8,7 @@ import pytest
 
 import laps_sdk
 from laps_sdk import Location
-from laps_sdk.client import incoming
-from laps_sdk.tokens.envelope import from_text
+from laps_sdk.tokens.claims import from_text
 from laps_wire.moqt.codepoints import AliasType, SessionCode
 from laps_wire.moqt.data import SubgroupHeader
 from laps_wire.moqt.messages import Subscribe, TrackStatus
@@ -190,12 +189,12 @@ async def test_a_malformed_track_ends_its_subscription_only(draft: str) -> None:
 async def test_streams_that_nobody_asked_for_are_refused(
     draft: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(incoming, "MAX_EARLY_STREAMS", 2)
-    monkeypatch.setattr(incoming, "MAX_EARLY_DATAGRAMS", 1)
+    monkeypatch.setattr("laps_sdk.client.link.MAX_EARLY_STREAMS", 2)
+    monkeypatch.setattr("laps_sdk.client.link.MAX_EARLY_DATAGRAMS", 1)
     async with joined(draft) as (session, peer, _):
         link = link_of(session)
         first, writer = peer.stream(SubgroupHeader(99, 0))
-        await eventually(lambda: len(link.incoming._early) == 1)
+        await peer.round_trip()
         first.write(writer.object(0, b"more"))
         for group in range(1, 4):
             peer.stream(SubgroupHeader(99, group))
@@ -204,7 +203,7 @@ async def test_streams_that_nobody_asked_for_are_refused(
         last, _ = peer.stream(SubgroupHeader(99, 9))
         await peer.until(lambda: len(peer.stopped) == 3)
         last.reset(0)
-        await eventually(lambda: len(link.incoming._early) == 1)
+        await peer.round_trip()
         for object_ in range(3):
             peer.send_datagram(99, 0, object_, b"x")
         await eventually(lambda: link.incoming.discarded == 5)

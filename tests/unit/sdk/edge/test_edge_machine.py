@@ -18,7 +18,6 @@ from hypothesis.stateful import (
     rule,
 )
 
-from laps_sdk.edge.records import Stage
 from laps_sdk.edge.settings import EdgeSettings
 from laps_sdk.forwarding.interfaces import (
     FetchEnded,
@@ -351,57 +350,64 @@ class Edge(RuleBasedStateMachine):
     # What must hold
 
     @invariant()
-    def the_plane_is_as_the_tables_say(self) -> None:
+    def the_plane_is_as_the_relay_says(self) -> None:
         relay = self.net.relay
         plane = self.net.plane
+        tracks = {row.number: row for row in relay.tracks()}
+        assert plane.tracks == {number: row.track for number, row in tracks.items()}
         receivers = {
-            receiver.subscription: receiver
-            for track in relay._tracks.by_number.values()
-            for receiver in track.receivers.values()
+            (row.session, row.request_id): (row.track, row.forward)
+            for row in relay.subscriptions()
+            if row.established
         }
-        established = {key for key, item in receivers.items() if item.stage is Stage.ESTABLISHED}
-        assert set(plane.egress) == established
-        for key, entry in plane.egress.items():
-            assert entry.track == receivers[key].track.number
-            assert entry.forward == receivers[key].forward
-        feeding = {
-            (client.id, source.alias): source.track.number
-            for client in relay._state.clients.values()
-            for source in client.feeds
-            if source.stage is not Stage.PENDING
+        assert receivers == {
+            tuple(key): (plane.tracks[entry.track], entry.forward)
+            for key, entry in plane.egress.items()
         }
-        assert {key: item[0] for key, item in plane.ingress.items()} == feeding
-        installed = {n for n, track in relay._tracks.by_number.items() if track.installed}
-        assert set(plane.tracks) == installed
-        assert set(plane.ranked) == {
-            n for n, track in relay._tracks.by_number.items() if track.ranked and track.installed
-        }
+        feeding = {(session, row.number) for row in tracks.values() for session in row.publishers}
+        assert feeding <= {(session, item[0]) for (session, _), item in plane.ingress.items()}
+        for (session, _), (number, _) in plane.ingress.items():
+            assert session in self.net.peers
+            assert number in tracks
+        assert set(plane.ranked) <= set(tracks)
 
     @invariant()
     def caps_hold_and_counts_are_right(self) -> None:
         relay = self.net.relay
-        assert len(relay._tracks.by_number) <= SETTINGS.max_tracks
-        count = sum(len(track.receivers) for track in relay._tracks.by_number.values())
-        assert relay._state.subscriptions == count <= SETTINGS.max_subscriptions
-        for row in self.net.relay.sessions():
-            assert 0 <= row.subscriptions <= SETTINGS.session_subscriptions
+        assert len(relay.track_numbers()) <= SETTINGS.max_tracks
+        receivers = relay.subscriptions()
+        assert len(receivers) <= SETTINGS.max_subscriptions
+        counts = Counter((row.session, row.pushed) for row in receivers)
+        for row in relay.sessions():
+            assert counts[row.session, False] == row.subscriptions <= SETTINGS.session_subscriptions
+            assert counts[row.session, True] == row.offers <= SETTINGS.session_offers
             assert 0 <= row.publishes <= SETTINGS.session_publishes
             assert 0 <= row.namespaces <= SETTINGS.session_namespaces
             assert 0 <= row.prefixes <= SETTINGS.session_prefixes
             assert 0 <= row.fetches <= SETTINGS.session_fetches
-            assert 0 <= row.offers <= SETTINGS.session_offers
 
     @invariant()
-    def records_and_sessions_agree(self) -> None:
+    def the_relay_counts_what_its_sessions_have_open(self) -> None:
         """What the relay keeps for a session is open there, and the other way round."""
-        relay = self.net.relay
-        for client in relay._state.clients.values():
-            wire = client.wire
-            for request_id in client.requests:
-                assert wire.request_state(request_id) is not None, client.requests[request_id]
-            for request_id in wire.open_requests:
-                if wire.request_kind(request_id) is not Kind.TRACK_STATUS or request_id % 2:
-                    assert request_id in client.requests, wire.request_kind(request_id)
+        for row in self.net.relay.sessions():
+            wire = self.net.peers[row.session].wire
+            kept = Counter(
+                (wire.request_kind(request_id), request_id % 2 == 1)
+                for request_id in wire.open_requests
+            )
+            assert kept[Kind.SUBSCRIBE, False] == row.subscriptions
+            # A publisher whose request is over counts until its last streams have arrived.
+            feeds = sum(session == row.session for session, _ in self.net.plane.ingress)
+            publishes = kept[Kind.PUBLISH, False]
+            assert publishes <= row.publishes <= publishes + feeds
+            assert kept[Kind.PUBLISH_NAMESPACE, False] == row.namespaces
+            prefixes = kept[Kind.SUBSCRIBE_NAMESPACE, False] + kept[Kind.SUBSCRIBE_TRACKS, False]
+            assert prefixes == row.prefixes
+            assert kept[Kind.FETCH, False] == row.fetches
+            assert kept[Kind.PUBLISH, True] == row.offers
+        for receiver in self.net.relay.subscriptions():
+            wire = self.net.peers[receiver.session].wire
+            assert wire.request_state(receiver.request_id) is not None
 
     @invariant()
     def nobody_broke_the_protocol(self) -> None:
@@ -432,16 +438,33 @@ class Edge(RuleBasedStateMachine):
         for peer in list(net.peers.values()):
             net.leave(peer)
         net.advance(100.0)
+        self.nothing_is_left()
+        # All room is free again: as many tracks and receivers as at the beginning.
+        newcomers = [net.connect(Draft.D18) for _ in range(3)]
+        for number in range(SETTINGS.max_tracks):
+            peer = newcomers[number // SETTINGS.session_publishes]
+            peer.session.publish(NAMES[number], number)
+        net.settle()
+        assert len(net.relay.tracks()) == SETTINGS.max_tracks
+        for number in range(SETTINGS.max_subscriptions):
+            peer = newcomers[number // SETTINGS.session_subscriptions]
+            peer.session.subscribe(NAMES[number % len(NAMES)])
+        net.settle()
+        assert len(net.relay.subscriptions()) == SETTINGS.max_subscriptions
+        for peer in newcomers:
+            net.leave(peer)
+        net.advance(100.0)
+        self.nothing_is_left()
+
+    def nothing_is_left(self) -> None:
+        net = self.net
         relay = net.relay
-        assert not relay._state.clients
-        assert not relay._tracks.by_number
-        assert not relay._tracks.by_name
-        assert not relay._tracks.stale
-        assert len(relay._tracks.tree) == 0
-        assert len(relay._state.offers) == 0
-        assert len(relay._state.watches) == 0
-        assert relay._state.subscriptions == 0
-        assert len(relay._state.timers) == 0
+        assert not relay.sessions()
+        assert not relay.track_numbers()
+        assert not relay.subscriptions()
+        assert not relay.namespaces()
+        assert not any(map(relay.is_watched, PREFIXES))
+        assert relay.poll_timeout() is None
         plane = net.plane
         assert not plane.sessions
         assert not plane.tracks

@@ -38,7 +38,7 @@ def put(
     segment = Segment(group, header, 0, D16, base=-1, default_priority=1, born=now)
     cache.add(segment)
     for object_id in range(count):
-        segment.append_object(ObjectHeader(group_id, object_id, 0, None, size), bytes(size))
+        segment.append_object(0.0, ObjectHeader(group_id, object_id, 0, None, size), bytes(size))
         cache.grew(segment, 1)
         if not segment.cost:
             break
@@ -264,7 +264,7 @@ def fill(segment: Segment, data: bytes, places: list[int]) -> None:
         marks: list[Mark] = []
         run, end = parser.scan(piece, marks)
         if end:
-            segment.append(run[:end], marks)
+            segment.append(0.0, run[:end], marks)
 
 
 def read(segment: Segment) -> list[tuple[int, bytes]]:
@@ -304,8 +304,10 @@ def test_heads_say_what_the_stream_implied() -> None:
 
 def test_whole_objects_may_be_appended() -> None:
     segment = make(base=-1, extended=True)
-    segment.append_object(ObjectHeader(4, 3, 2, None, 3, ObjectStatus.NORMAL, b"\x02\x01"), b"abc")
-    segment.append_object(ObjectHeader(4, 8, 2, None, 0, ObjectStatus.END_OF_GROUP), b"")
+    segment.append_object(
+        0.0, ObjectHeader(4, 3, 2, None, 3, ObjectStatus.NORMAL, b"\x02\x01"), b"abc"
+    )
+    segment.append_object(0.0, ObjectHeader(4, 8, 2, None, 0, ObjectStatus.END_OF_GROUP), b"")
     first, second = segment.objects()
     assert first.head.extensions == b"\x02\x01"
     assert second.head.status is ObjectStatus.END_OF_GROUP
@@ -324,7 +326,7 @@ def test_ids_are_known_without_reading() -> None:
     assert list(segment.ids) == [(0, 1), (5, 5), (9, 9)]
     assert list(segment.whole_ids) == [(0, 1), (5, 5)]
     assert segment.memory > SEGMENT_COST + segment.size + CHUNK_COST * len(segment.chunks)
-    segment.append(data[-2:], [])
+    segment.append(0.0, data[-2:], [])
     assert list(segment.whole_ids) == [(0, 1), (5, 5), (9, 9)]
     segment.cut()
     assert (segment.last_id, list(segment.whole_ids)) == (5, [(0, 1), (5, 5)])

@@ -10,7 +10,6 @@ import pytest
 from laps_sdk.forwarding.cache import SEGMENT_BYTES
 from laps_sdk.forwarding.interfaces import Subscription, TrackMalformed
 from laps_sdk.forwarding.samples import Sample, Samples
-from laps_sdk.forwarding.track import Flow
 from laps_wire.moqt.codepoints import ObjectStatus
 from laps_wire.moqt.data import ObjectDatagram, encode_extensions
 from laps_wire.moqt.keyvalue import KeyValue
@@ -242,9 +241,9 @@ def test_another_stream_goes_on(second: Draft, inside: int, finished: bool) -> N
         got = {item.header.object_id: item.payload for one in told for item in one.objects}
         assert got == dict(enumerate(bodies(4, 40)))
         assert told[-1].stream.fin
-    assert net.plane._state.tracks[1].feeds() == []
+    assert net.plane._state.tracks[1].subgroups() == []
     final = net.plane._state.tracks[1].groups[0].final
-    assert final == (None if finished else 3)
+    assert final == 3
 
 
 def test_objects_that_come_too_late_for_their_place() -> None:
@@ -266,7 +265,7 @@ def test_a_second_stream_ends_with_the_first() -> None:
     first = net.open(one, data[:20])
     net.open(two, data[:60])
     net.more(one, first, data[20:], fin=True)
-    assert net.plane._state.tracks[1].feeds() == []
+    assert net.plane._state.tracks[1].subgroups() == []
     net.plane.remove_session(net.now, two)
 
 
@@ -277,7 +276,7 @@ def test_two_streams_of_a_session_that_is_gone() -> None:
     net.open(one, data[:20])
     net.open(one, data[:30])
     net.plane.remove_session(net.now, one)
-    assert net.plane._state.tracks[1].feeds() == []
+    assert net.plane._state.tracks[1].subgroups() == []
     assert net.egress[receiver].resets()[-1] == 1
 
 
@@ -372,7 +371,7 @@ def test_another_stream_takes_over_from_its_own() -> None:
     second = net.open(other, data[:half])
     net.reset(silent, first, 5)
     net.more(other, second, data[half:], fin=True)
-    assert sorted(net.egress[silent].objects()) == [(0, 2), (0, 3)]
+    assert sorted(net.egress[silent].objects()) == [(0, 0), (0, 1), (0, 2), (0, 3)]
     counters = net.plane.subscription_counters(unwilling)
     assert counters is not None
     assert counters.streams == 0
@@ -457,7 +456,7 @@ def test_the_rest_does_not_come() -> None:
     net.send(peer, subgroup(D18, bodies(2), group=1))
     net.wait(net.limits.continued_time)
     assert net.egress[client].resets() == [1, None]
-    assert net.plane._state.tracks[1].feeds() == []
+    assert net.plane._state.tracks[1].subgroups() == []
     # Nor that of one which took over.
     first = net.open(peer, subgroup(D18, bodies(1), group=2))
     net.send(peer, subgroup(D18, {1: b"one"}, group=2) + b"\0")
@@ -509,29 +508,6 @@ def test_what_is_abandoned_is_not_waited_for() -> None:
     one = net.publisher()
     net.reset(one, net.open(one, subgroup(D16, bodies(1), subgroup_id=3)))
     assert list(net.plane._state.tracks[1].groups[0].broken) == [3]
-
-
-# Streams that take a subgroup as it comes.
-
-
-def test_streams_come_and_go() -> None:
-    net = Net()
-    publisher = net.publisher()
-    plain, timed = net.receiver(), net.receiver(delivery_timeout=3.0)
-    net.open(publisher, subgroup(D16, bodies(1)))
-    (feed,) = net.plane._state.tracks[1].feeds()
-    outs = feed.outs()
-    assert [out.receiver.subscription.session for out in outs] == [plain, timed]
-    flow = Flow()
-    for out in outs:
-        flow.add(out)
-    assert flow.timed == outs[1:]
-    assert len(flow.writes) == 2
-    for out in outs:
-        flow.remove(out)
-    assert flow.outs == []
-    assert flow.writes == []
-    assert flow.timed == []
 
 
 # The first object of a sampled group: which of those that get it are watched, and until when.

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_sdk.forwarding.coding import CANCELLED
 from laps_sdk.forwarding.interfaces import PlaneLimits, SessionFault, Subscription
 from laps_sdk.forwarding.pending import MOST_STREAMS
 from laps_wire.moqt.data import (
@@ -218,10 +217,7 @@ class Side:
         session = self.net.plane._sessions[self.peer]
         track = self.net.plane._state.tracks[1]
         return (
-            not session.early_bytes
-            and not session.streams
-            and not any(group.early for group in track.groups.values())
-            and not len(self.net.plane._state.timers)
+            not session.streams and not track.subgroups() and not len(self.net.plane._state.timers)
         )
 
 
@@ -339,27 +335,16 @@ def test_one_that_waits_and_is_reset_is_forgotten() -> None:
     stream = side.take(second, fin=False)
     side.net.reset(side.peer, stream)
     side.take(first)
-    assert side.heard() == [[0]]
-    side.net.wait(3.0)
-    assert side.heard() == [[0, 2]]
+    assert side.heard() == [[0, 1, 2]]
     assert side.is_quiet()
 
 
 def test_the_only_one_that_waits_is_reset() -> None:
     side = Side()
     side.net.reset(side.peer, side.take(parts(2)[1], fin=False))
+    side.net.wait(3.0)
+    assert side.heard() == [[1]]
     assert side.is_quiet()
-
-
-def test_only_so_much_waits() -> None:
-    side = Side(early_bytes=600)
-    first, second, third = parts(3)
-    side.take(second)
-    assert side.heard() == []
-    side.take(third)
-    assert side.heard() == [[1, 2]]
-    side.take(first)
-    assert side.net.plane._sessions[side.peer].early_bytes == 0
 
 
 def test_who_has_no_object_yet_is_not_the_first() -> None:
@@ -374,17 +359,6 @@ def test_who_has_no_object_yet_is_not_the_first() -> None:
     assert side.heard() == [[1, 2]]
 
 
-@pytest.mark.parametrize("fin", [True, False])
-def test_its_track_is_not_taken_any_more(fin: bool) -> None:
-    side = Side()
-    stream = side.take(parts(2)[1], fin=fin)
-    side.net.plane.remove_ingress(side.net.now, side.peer, ALIAS)
-    side.net.wait(3.0)
-    assert side.heard() == []
-    stopped = side.net.egress[side.peer].stopped
-    assert stopped == ([] if fin else [(stream, CANCELLED)])
-
-
 def test_what_waits_keeps_its_group() -> None:
     side = Side(group_records=1)
     first, second = parts(2)
@@ -393,6 +367,29 @@ def test_what_waits_keeps_its_group() -> None:
         side.take(parts(1, group=group)[0])
     side.take(first)
     assert side.heard() == [[0, 1]]
+
+
+def test_a_stream_of_the_network_outlives_its_track() -> None:
+    """Its clients left and came back, while the network still had their subscription."""
+    net = Net()
+    network = net.publisher(D18, peering=True, upstream=True)
+    net.receiver(D18)
+    data = subgroup(D18, bodies(5, 20))
+    each = (len(data) - len(subgroup(D18, []))) // 5
+    ends = [len(data) - each * left for left in range(5)][::-1]
+    stream = net.open(network, data[: ends[0]])
+    net.plane.remove_ingress(net.now, network, 7)
+    net.plane.remove_track(net.now, 1)
+    net.more(network, stream, data[ends[0] : ends[1] + 3])
+    assert net.egress[network].stopped == []
+    net.plane.add_track(2, NAME)
+    net.plane.add_ingress(net.now, network, 7, 2, 128)
+    again = net.receiver(D16, track=2)
+    net.more(network, stream, data[ends[1] + 3 : ends[3]])
+    net.more(network, stream, data[ends[3] :], fin=True)
+    (told,) = net.egress[again].subgroups()
+    assert (told.ids, told.payloads) == ([3, 4], bodies(5, 20)[3:])
+    assert told.stream.fin
 
 
 # Tracks that the relay takes itself: whole objects of limited size, and nothing kept.

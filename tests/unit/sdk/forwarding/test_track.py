@@ -77,7 +77,7 @@ def test_groups_in_use_are_not_forgotten() -> None:
         net.plane.purge()
     track = net.plane._state.tracks[1]
     assert sorted(track.groups) == [0, 8]
-    assert len(track.feeds()) == 1
+    assert len(track.subgroups()) == 1
 
 
 def test_the_end_of_a_track() -> None:

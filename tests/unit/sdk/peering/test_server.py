@@ -194,3 +194,15 @@ async def test_timers_of_the_relay_come_true(tmp_path: Path) -> None:
     await eventually(lambda: woken)
     await server.stop()
     assert woken[0] >= begun
+
+
+async def test_connections_are_sampled_again_and_again(tmp_path: Path) -> None:
+    sampled: list[float] = []
+    relay = PeerTask(10, tmp_path).relay
+    config = PeerServerConfig(backend="memory", sample_interval=0.01)
+    server = PeerServer(config, relay, network=MemoryNetwork())
+    server.on_sample = sampled.append
+    await server.start()
+    await eventually(lambda: len(sampled) > 1)
+    await server.stop()
+    assert sampled[1] > sampled[0]

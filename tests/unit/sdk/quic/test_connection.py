@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from laps_sdk.quic.base import ConnectionStats, EgressLimits
+from laps_sdk.quic.base import ConnectionLimits, ConnectionStats, EgressLimits
 from laps_sdk.quic.connection import QuicTransportConnection
 from laps_sdk.quic.events import (
     Closed,
@@ -15,7 +15,7 @@ from testkit.scripted_engine import ScriptedEngine
 
 
 class Rig:
-    def __init__(self, *, is_client: bool = False) -> None:
+    def __init__(self, *, is_client: bool = False, limits: ConnectionLimits | None = None) -> None:
         self.engine = ScriptedEngine()
         self.woken: list[QuicTransportConnection] = []
         self.connection = QuicTransportConnection(
@@ -23,7 +23,8 @@ class Rig:
             clock=lambda: 5.0,
             wake=self.woken.append,
             is_client=is_client,
-            limits=EgressLimits(),
+            limits=limits or ConnectionLimits(),
+            egress=EgressLimits(),
             listener=lambda _: Recorder(),
             deadline=None,
         )
@@ -126,3 +127,70 @@ def test_nothing_follows_the_end() -> None:
     assert not rig.connection.send_datagram(b"x")
     assert rig.engine.calls == []
     assert rig.connection.close_request is None
+
+
+# A silent peer
+
+
+def alive_rig(**limits: float) -> Rig:
+    rig = Rig(limits=ConnectionLimits(**limits))  # type: ignore[arg-type]
+    rig.connection.keep_alive(5.0)
+    return rig
+
+
+def test_a_silent_peer_gets_pings_and_is_dead_at_last() -> None:
+    rig = alive_rig(keepalive=1.0, dead_after=4.0)
+    connection = rig.connection
+    times = []
+    while (end := connection.check_alive(now := connection.alive_timer or 0.0)) is None:
+        times.append(now)
+    assert times == [6.0, 7.0, 8.0]
+    assert now == 9.0
+    assert rig.engine.take("ping") == [("ping",)] * 3
+    assert end.reason == "nothing arrived for 4.0 s in spite of keepalives"
+
+
+def test_a_peer_that_is_heard_gets_no_ping() -> None:
+    rig = alive_rig(keepalive=1.0, dead_after=4.0)
+    connection = rig.connection
+    connection.heard_at = 5.5
+    assert connection.check_alive(6.0) is None
+    assert connection.alive_timer == 6.5
+    assert rig.engine.take("ping") == []
+
+
+def test_a_loop_that_was_late_asks_first() -> None:
+    rig = alive_rig(keepalive=1.0, dead_after=4.0)
+    connection = rig.connection
+    assert connection.check_alive(100.0) is None
+    assert connection.check_alive(101.0) is None
+    connection.heard_at = 101.5
+    assert connection.check_alive(102.5) is None
+    assert connection.check_alive(103.5) is None
+    assert connection.check_alive(104.5) is None
+    assert connection.alive_timer == 105.5
+    assert connection.check_alive(105.5) is not None
+
+
+def test_without_keepalives_nothing_is_checked() -> None:
+    assert alive_rig(keepalive=0.0, dead_after=4.0).connection.alive_timer is None
+    assert alive_rig(keepalive=9.0, dead_after=0.0).connection.alive_timer == 14.0
+    assert alive_rig(keepalive=9.0, dead_after=0.0, idle_timeout=3.0).connection.alive_timer == 6.0
+
+
+def test_a_closed_port_is_believed_when_a_ping_had_no_answer() -> None:
+    rig = alive_rig()
+    connection = rig.connection
+    assert connection.refused(6.0) is None
+    assert rig.engine.take("ping") == [("ping",)]
+    assert connection.refused(6.05) is None
+    connection.heard_at = 6.07
+    assert connection.refused(6.5) is None
+    assert connection.refused(6.55) is None
+    wait = max(0.1, 3 * (connection.rtt or 0.0))
+    end = connection.refused(6.5 + wait)
+    assert end is not None
+    assert end.reason == "the port of the peer is closed"
+    connection.end(end)
+    assert connection.refused(9.0) is None
+    assert connection.alive_timer is None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from laps_sdk.quic.admission import Admission, AdmissionLimits
-from laps_sdk.quic.base import Address, Connection, EgressLimits, Handler
+from laps_sdk.quic.base import Address, Connection, ConnectionLimits, EgressLimits, Handler
 from laps_sdk.quic.dispatch import Dispatcher, Inboxes
 from laps_sdk.quic.engine import Burst, Engine, EngineConnection
 from laps_sdk.quic.events import (
@@ -18,6 +18,8 @@ from laps_sdk.quic.events import (
     StreamDropped,
     StreamsAvailable,
 )
+from laps_sdk.quic.resets import StatelessResets
+from laps_sdk.quic.udp import Unreachable
 from testkit.scripted_engine import ScriptedEngine
 
 pytestmark = pytest.mark.anyio
@@ -37,7 +39,7 @@ class StillPort:
 
     def __init__(self) -> None:
         self.inbox: list[tuple[list[bytes], Address]] = []
-        self.gone: list[Address] = []
+        self.gone: list[Unreachable] = []
         self.sent: list[Burst] = []
         self.readable: Callable[[], None] = lambda: None
 
@@ -48,7 +50,7 @@ class StillPort:
         inbox, self.inbox = self.inbox, []
         return inbox
 
-    def unreachable(self) -> list[Address]:
+    def unreachable(self) -> list[Unreachable]:
         gone, self.gone = self.gone, []
         return gone
 
@@ -115,8 +117,10 @@ class Rig:
             asyncio.get_running_loop(),
             self.port,
             self.maker,
+            limits=ConnectionLimits(keepalive=0.0),
             egress=EgressLimits(max_bytes=1_000),
             admission=Admission(made, key=b"key"),
+            resets=StatelessResets(b"key"),
             handshake_timeout=made.handshake_timeout,
             listener=self.keeper,
         )
@@ -180,7 +184,7 @@ async def test_packets_are_routed_by_id_in_runs() -> None:
         ("feed", [a, initial(b"client-0")], CLIENT),
     ]
     assert two.take("feed") == [("feed", [b], CLIENT)]
-    assert rig.dispatcher.refused == {"short": 2}
+    assert rig.dispatcher.refused == {"short": 1, "unknown": 1}
     rig.stop()
 
 
@@ -314,7 +318,7 @@ async def test_an_engine_that_ends_without_a_word_is_told_as_gone() -> None:
     assert rig.keeper.batches[-1] == [Closed(0, "the connection is gone", False, False)]
     assert not rig.dispatcher.connections
     await rig.receive(b"\x40engine-0")
-    assert rig.dispatcher.refused == {"short": 1}
+    assert rig.dispatcher.refused == {"unknown": 1}
     rig.stop()
 
 
@@ -386,8 +390,10 @@ async def test_who_does_not_listen_takes_nobody_in() -> None:
         asyncio.get_running_loop(),
         rig.port,
         rig.maker,
+        limits=ConnectionLimits(),
         egress=EgressLimits(),
         admission=Admission(AdmissionLimits(), key=b""),
+        resets=StatelessResets(b"key"),
         handshake_timeout=1.0,
         listener=None,
     )
@@ -406,7 +412,7 @@ async def test_icmp_ends_only_dials_that_nobody_has_answered() -> None:
     engine.ids = (b"dialling",)
     rig.dispatcher.dial(engine, rig.keeper, outcomes.append)
     await rig.settle()
-    rig.port.gone = [CLIENT, ("192.0.2.77", 1)]
+    rig.port.gone = [Unreachable(CLIENT, True), Unreachable(("192.0.2.77", 1), True)]
     await rig.receive()
     await rig.settle()
     assert outcomes == [Closed(0, "nothing listens there", False, False)]

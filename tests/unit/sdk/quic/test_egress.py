@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from laps_sdk.errors import StreamLimitError
 from laps_sdk.quic.base import BACKGROUND, URGENT, EgressLimits, OutStream
-from laps_sdk.quic.egress import Egress, EgressStream, SendWindow
+from laps_sdk.quic.egress import ROOM, Egress, EgressStream, SendWindow
 from laps_sdk.quic.events import DropReason, StreamDropped, StreamsAvailable, Writable
 from testkit.scripted_engine import ScriptedEngine
 
@@ -671,3 +671,110 @@ def test_what_was_given_last_may_be_stuck_too() -> None:
     window.blocked(1.05)
     assert window.recheck == pytest.approx(1.1)
     assert window.measure(1.1) == 1_000
+
+
+# Bytes that are offered, and pulled later
+
+
+class Source:
+    """Has numbered pieces to write; offers them until one is refused."""
+
+    def __init__(self, stream: EgressStream, count: int, size: int) -> None:
+        self.stream = stream
+        self.pieces = [bytes([number % 256]) * size for number in range(count)]
+        self.calls = 0
+
+    def pull(self, now: float) -> None:
+        del now
+        self.calls += 1
+        while self.pieces:
+            if not self.stream.offer(self.pieces[0], len(self.pieces) == 1):
+                self.stream.pull_from(self.pull)
+                return
+            del self.pieces[0]
+
+
+def test_what_would_only_wait_is_refused() -> None:
+    rig = Rig(EgressLimits())
+    stream = rig.open()
+    assert stream.offer(b"x" * 100)
+    rig.turn()
+    rig.engine.window = 0
+    assert stream.offer(b"x" * ROOM)
+    assert not stream.offer(b"y")
+    stream.reset(1)
+    assert stream.offer(b"y")  # nobody needs it
+
+
+def test_who_is_refused_is_asked_when_there_is_room() -> None:
+    rig = Rig(EgressLimits())
+    stream = rig.open()
+    rig.engine.window = 0
+    source = Source(stream, 40, 10_000)
+    source.pull(rig.now)
+    assert source.calls == 1
+    expected = b"".join(bytes([number]) * 10_000 for number in range(40))
+    rig.engine.window = 50_000
+    got = b""
+    while not stream.closed or stream.queued:
+        assert stream.queued < ROOM + 10_000
+        got += b"".join(bytes(data) for data in _data(rig.turn()))
+    got += b"".join(bytes(data) for data in _data(rig.turn()))
+    assert got == expected
+    assert source.calls > 3
+
+
+def _data(calls: list[tuple[object, ...]]) -> list[bytes]:
+    return [call[2] for call in calls if call[0] == "write" and isinstance(call[2], bytes)]
+
+
+def test_the_more_urgent_source_is_asked_first() -> None:
+    rig = Rig(EgressLimits())
+    rig.engine.window = 0
+    later, sooner = rig.open(priority=20), rig.open(priority=10)
+    sources = [Source(later, 30, 10_000), Source(sooner, 30, 10_000)]
+    for source in sources:
+        source.pull(rig.now)
+    rig.engine.window = 30_000
+    while not sooner.closed:
+        rig.turn()
+    assert sources[1].pieces == []
+    assert len(sources[0].pieces) == 23
+    assert not later.closed
+
+
+def test_a_source_without_bytes_leaves_the_line() -> None:
+    rig = Rig()
+    stream = rig.open()
+    called: list[float] = []
+    stream.pull_from(called.append)
+    assert rig.turn() == []
+    assert called == [rig.now]
+    assert stream.offer(b"straight")
+    assert rig.engine.take() == [("write", 2, b"straight", False)]
+
+
+def test_a_stream_that_was_reset_is_not_asked() -> None:
+    rig = Rig()
+    stream = rig.open()
+    called: list[float] = []
+    stream.pull_from(called.append)
+    stream.reset(1)
+    rig.turn()
+    stream.pull_from(called.append)
+    rig.turn()
+    assert called == []
+
+
+def test_a_stream_that_waits_for_permission_is_asked_when_it_has_it() -> None:
+    rig = Rig()
+    rig.engine.left[True] = 0
+    stream = rig.open()
+    source = Source(stream, 1, 10)
+    stream.pull_from(source.pull)
+    rig.turn()
+    assert source.calls == 0
+    rig.engine.left[True] = 1
+    rig.turn()
+    assert source.calls == 1
+    assert stream.closed

@@ -13,7 +13,7 @@ from laps_sdk.errors import TransportError
 from laps_sdk.quic import udp
 from laps_sdk.quic.base import Address
 from laps_sdk.quic.engine import Burst
-from laps_sdk.quic.udp import UdpPort, bind_udp
+from laps_sdk.quic.udp import UdpPort, Unreachable, bind_udp
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +36,7 @@ class Catcher:
         self.port = port
         self.got: list[bytes] = []
         self.sources: set[Address] = set()
-        self.unreachable: list[Address] = []
+        self.unreachable: list[Unreachable] = []
         self._changed = asyncio.Event()
         port.start(self._readable)
 
@@ -131,7 +131,7 @@ async def test_icmp_says_where_nothing_listens() -> None:
         sender.send(Burst([b"anybody?"], target))
         catcher.unreachable += sender.unreachable()
         await asyncio.sleep(0)
-    assert set(catcher.unreachable) <= {target}
+    assert set(catcher.unreachable) <= {Unreachable(target, port_closed=True)}
     assert catcher.got == []
     sender.close()
 
@@ -239,7 +239,7 @@ async def test_an_error_of_an_earlier_packet_does_not_cost_the_next() -> None:
     assert fake.sent == [(1, False)]
     fake.errors = [OSError(errno.ENETUNREACH, "no way"), OSError(errno.ENETUNREACH, "no way")]
     port.send(Burst([b"x"], TARGET))
-    assert port.unreachable() == [TARGET]
+    assert port.unreachable() == [Unreachable(TARGET, port_closed=False)]
     assert port.unreachable() == []
     assert port.dropped == 1
     port.close()

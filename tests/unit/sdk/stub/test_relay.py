@@ -21,7 +21,7 @@ from laps_wire.peering.laps2 import (
     RelayType,
     Stamp,
 )
-from laps_wire.peering.laps2.settings import HASH_CHECK_NAME
+from laps_wire.peering.laps2.handshake import HASH_CHECK_NAME
 from laps_wire.peering.session import LAPS2, ConnectionClose, Role, StreamData
 from testkit.bridges import World
 from testkit.relay_ends import OpenAuthenticator

@@ -6,7 +6,7 @@ import pytest
 
 from laps_sdk.stub.stub_feeds import StubFeeds
 from laps_sdk.upstream.stub_data import TrackFeed
-from laps_wire.peering.laps2.data import FLAG_CONTINUED, decode_data_header
+from laps_wire.peering.laps2.forwarding import FLAG_CONTINUED, decode_data_header
 from testkit.plane import D18, FakeEgress, FakeStream
 
 

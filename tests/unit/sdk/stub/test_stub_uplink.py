@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from laps_sdk.upstream.egress import alias_of
 from laps_wire.moqt.codepoints import RequestErrorCode, StreamResetCodeD18
 from laps_wire.moqt.data import ObjectDatagram
@@ -184,24 +186,8 @@ def test_a_refusal_of_the_new_parent_does_not_count_while_the_old_one_serves() -
     assert list(below.objects()) == [(0, 0), (1, 0)]
 
 
-def test_a_refusal_counts_when_the_old_parent_is_gone() -> None:
-    world = World()
-    one, two = world.edge(), world.edge()
-    stub = Stub(world)
-    first, _ = stub.join(one, srtt_us=5_000), stub.join(two, srtt_us=50_000)
-    down = track_of("down")
-    one.publisher(D18, down)
-    below = stub.edge.subscriber(D18, down)
-    world.denied.add((two.number, down))
-    first.pair.listener.drain(world.now, 30.0)
-    world.advance(3)
-    assert not below.take(PublishEnded)
-    first.close()
-    world.advance(3)
-    below.one(PublishEnded)
-
-
-def test_a_refusal_counts_when_the_old_parent_ends_the_track() -> None:
+@pytest.mark.parametrize("parent_leaves", [True, False])
+def test_a_refusal_counts_when_the_old_parent_has_nothing_more(parent_leaves: bool) -> None:
     world = World()
     one, two = world.edge(), world.edge()
     stub = Stub(world)
@@ -213,7 +199,10 @@ def test_a_refusal_counts_when_the_old_parent_ends_the_track() -> None:
     first.pair.listener.drain(world.now, 30.0)
     world.advance(3)
     assert not below.take(PublishEnded)
-    source.leave()
+    if parent_leaves:
+        first.close()
+    else:
+        source.leave()
     world.advance(3)
     below.one(PublishEnded)
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laps_sdk.tokens.cbor import Tagged, encode
-from laps_sdk.tokens.claims import Claims
-from laps_sdk.tokens.envelope import from_text, open_envelope, to_text
+from laps_sdk.tokens.claims import Claims, from_text, open_envelope, to_text
 from laps_sdk.tokens.errors import TokenMalformedError
 
 PROTECTED = encode({1: 5})

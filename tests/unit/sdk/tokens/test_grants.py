@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_sdk.tokens.claims import Action, Match, MatchKind, Scope
-from laps_sdk.tokens.grants import format_scope, parse_scope
+from laps_sdk.tokens.claims import Action, Match, MatchKind, Scope, format_scope, parse_scope
 from laps_wire.errors import TextFormError
 
 PREFIX, SUFFIX = MatchKind.PREFIX, MatchKind.SUFFIX
@@ -16,6 +15,10 @@ NS = (Match(b"example.net"), Match(b"team2"))
     ("text", "scope"),
     [
         ("all:*", Scope(actions=frozenset(range(9)))),
+        (
+            "fetch:*--*",
+            Scope(actions=frozenset({7}), namespace=(Match(b"", MatchKind.PREFIX),), whole=True),
+        ),
         (
             "subscribe,publish:example.2enet-team2/*",
             Scope(actions=frozenset({4, 6}), namespace=NS),

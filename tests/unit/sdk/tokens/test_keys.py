@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from laps_sdk.tokens.errors import KeyFileError
-from laps_sdk.tokens.keys import (
+from laps_sdk.tokens.signing import (
     Algorithm,
     KeyRing,
     from_jwk,

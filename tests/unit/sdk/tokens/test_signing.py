@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laps_sdk.tokens.cbor import Tagged, encode
-from laps_sdk.tokens.claims import Claims, Match, Scope
-from laps_sdk.tokens.envelope import open_envelope
+from laps_sdk.tokens.claims import Claims, Match, Scope, open_envelope
 from laps_sdk.tokens.errors import (
     KeyFileError,
     TokenError,
@@ -21,8 +20,18 @@ from laps_sdk.tokens.errors import (
     TokenMalformedError,
     TokenRefusedError,
 )
-from laps_sdk.tokens.keys import Algorithm, KeyRing, TokenKey, from_jwk, generate
-from laps_sdk.tokens.signing import Expectations, authenticate, judge, mint, verify
+from laps_sdk.tokens.signing import (
+    Algorithm,
+    Expectations,
+    KeyRing,
+    TokenKey,
+    authenticate,
+    from_jwk,
+    generate,
+    judge,
+    mint,
+    verify,
+)
 from laps_wire.errors import EncodeError
 
 NOW = 1_000_000.0

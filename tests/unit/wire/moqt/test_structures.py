@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import testkit.moqt  # noqa: F401 - registers the strategies
+from laps_wire.buffer import QUIC, VI64, IntegerCoding
 from laps_wire.errors import EncodeError, MalformedError
 from laps_wire.fields import readable
 from laps_wire.moqt.codepoints import AliasType, FilterType
@@ -32,7 +33,6 @@ from laps_wire.moqt.structures import (
     Token,
 )
 from laps_wire.names import FULL_TRACK_NAME, FullTrackName, Namespace
-from laps_wire.varint import QUIC, VI64, IntegerCoding
 from testkit.fields import (
     check_codec_bytes,
     check_codec_values,

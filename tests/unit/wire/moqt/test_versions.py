@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from laps_wire.buffer import QUIC, VI64
 from laps_wire.errors import IncompleteError
 from laps_wire.moqt.versions import Draft
-from laps_wire.varint import QUIC, VI64
 from testkit.foreign import draft16_vectors, foreign
 
 

@@ -11,9 +11,19 @@ from hypothesis import strategies as st
 from laps_wire.buffer import Reader
 from laps_wire.errors import EncodeError, IncompleteError, MalformedError
 from laps_wire.quicr.codepoints import MAX_MESSAGE, Flags, MessageType, Response
-from laps_wire.quicr.control import LAYOUTS, Message, decode, encode, read_message, type_of
-from laps_wire.quicr.media import Fin, Fragment, StartPoint, SubscribeReply
-from laps_wire.quicr.named import Publish
+from laps_wire.quicr.messages import (
+    LAYOUTS,
+    Fin,
+    Fragment,
+    Message,
+    Publish,
+    StartPoint,
+    SubscribeReply,
+    decode,
+    encode,
+    read_message,
+    type_of,
+)
 from laps_wire.quicr.shortname import ShortName
 from testkit.properties import check_any_bytes, check_bounded, check_prefixes, check_round_trip
 from testkit.quicr import VECTORS, message_of, messages

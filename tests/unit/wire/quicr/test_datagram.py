@@ -22,7 +22,7 @@ from laps_wire.quicr.datagram import (
     read_header,
     split_to_datagrams,
 )
-from laps_wire.quicr.named import PUBLISH, Publish
+from laps_wire.quicr.messages import PUBLISH, Publish
 from testkit.properties import check_any_bytes, check_bounded
 from testkit.quicr import VECTORS, datagram_headers, message_of
 from testkit.strategies import values_of

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from laps_wire.buffer import QUIC
 from laps_wire.errors import EncodeError
 from laps_wire.quicr.fragments import (
     MAX_FRAGMENT_NUMBER,
@@ -17,7 +18,6 @@ from laps_wire.quicr.fragments import (
     split_offsets,
     unpack_place,
 )
-from laps_wire.varint import QUIC
 
 
 def test_the_drawing() -> None:

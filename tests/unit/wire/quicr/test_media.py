@@ -10,21 +10,21 @@ from hypothesis import strategies as st
 
 import testkit.quicr  # noqa: F401 - registers the strategies
 from laps_wire.errors import EncodeError, MalformedError
-from laps_wire.layout import Layout
-from laps_wire.quicr import media
+from laps_wire.fields import Layout
+from laps_wire.quicr import messages
 from laps_wire.quicr.codepoints import MAX_RELAY_ADDRESS, Response
-from laps_wire.quicr.media import SUBSCRIBE_REPLY, Fragment, RelayRedirect, SubscribeReply
+from laps_wire.quicr.messages import SUBSCRIBE_REPLY, Fragment, RelayRedirect, SubscribeReply
 from testkit.fields import check_whole_bytes, check_whole_values, read_whole, write
 from testkit.quicr import VECTORS
 from testkit.strategies import values_of
 
 TABLES: dict[str, Layout[Any]] = {
-    name: table for name, table in vars(media).items() if isinstance(table, Layout)
+    name: table for name, table in vars(messages).items() if isinstance(table, Layout)
 }
 
 
 def test_every_message_of_the_seed_has_a_table_and_a_vector() -> None:
-    assert len(TABLES) == 11
+    assert len(TABLES) == 19
     assert set(TABLES) <= {vector["type"] for vector in VECTORS["control"]}
 
 
@@ -77,18 +77,18 @@ def test_an_unknown_response_is_refused() -> None:
 
 def test_an_unknown_intent_is_refused() -> None:
     with pytest.raises(MalformedError, match="intent: 3 is not one of"):
-        read_whole(media.SUBSCRIBE_STREAM, b"\x00\x00\x03")
+        read_whole(messages.SUBSCRIBE_STREAM, b"\x00\x00\x03")
 
 
 def test_a_redirect_goes_somewhere() -> None:
     with pytest.raises(ValueError, match="a redirect needs an address"):
         RelayRedirect("")
     with pytest.raises(MalformedError, match="a redirect needs an address"):
-        read_whole(media.RELAY_REDIRECT, b"\x00")
+        read_whole(messages.RELAY_REDIRECT, b"\x00")
     with pytest.raises(MalformedError, match="not UTF-8"):
-        read_whole(media.RELAY_REDIRECT, b"\x01\xff")
+        read_whole(messages.RELAY_REDIRECT, b"\x01\xff")
     with pytest.raises(EncodeError, match="over the limit"):
-        write(media.RELAY_REDIRECT, RelayRedirect("r" * (MAX_RELAY_ADDRESS + 1)))
+        write(messages.RELAY_REDIRECT, RelayRedirect("r" * (MAX_RELAY_ADDRESS + 1)))
 
 
 def test_a_fragment_knows_its_place() -> None:

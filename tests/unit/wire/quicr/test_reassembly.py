@@ -14,12 +14,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from laps_wire.errors import LocalError
 from laps_wire.quicr.fragments import (
-    pack_fragment_id,
-    pack_offset_and_fin,
-    split_numbered,
-    split_offsets,
-)
-from laps_wire.quicr.reassembly import (
     OBJECT_COST,
     PIECE_COST,
     Drop,
@@ -27,6 +21,10 @@ from laps_wire.quicr.reassembly import (
     OffsetPieces,
     Reassembler,
     ReassemblyLimits,
+    pack_fragment_id,
+    pack_offset_and_fin,
+    split_numbered,
+    split_offsets,
 )
 
 BOTH = pytest.mark.parametrize("pieces", [OffsetPieces, NumberedPieces])

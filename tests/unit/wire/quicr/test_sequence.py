@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laps_wire.errors import ProtocolViolation, RemoteError
-from laps_wire.quicr.sequence import FragmentSequence, FragmentSequenceError
+from laps_wire.quicr.fragments import FragmentSequence, FragmentSequenceError
 
 #: group, object, offset, length, is last: two groups with two objects and one, in five fragments.
 STREAM = [

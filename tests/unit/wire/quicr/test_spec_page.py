@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from laps_wire.quicr import MessageType, Response, SubscribeIntent
-from laps_wire.quicr.reassembly import Drop
+from laps_wire.quicr.fragments import Drop
 from laps_wire.quicr.shortname import CONFERENCE
 from testkit.quicr import VECTORS
 

@@ -11,16 +11,17 @@ import pytest
 from hypothesis import given
 
 from laps_wire.errors import EncodeError
-from laps_wire.telemetry.codec import (
+from laps_wire.telemetry.schema import (
     LONG_MAX,
     LONG_MIN,
+    Column,
+    TelemetryError,
     fields_from_plain,
     fields_to_plain,
     from_plain,
+    struct_of,
     to_plain,
 )
-from laps_wire.telemetry.errors import TelemetryError
-from laps_wire.telemetry.schema import Column, struct_of
 from testkit.telemetry import structs
 
 Extra = Mapping[str, object]

@@ -9,9 +9,8 @@ from hypothesis import given
 
 from laps_wire.errors import EncodeError
 from laps_wire.telemetry.envelope import Event
-from laps_wire.telemetry.errors import TelemetryError
 from laps_wire.telemetry.events import PolicyApplied, UnknownBody
-from laps_wire.telemetry.schema import VERSION
+from laps_wire.telemetry.schema import VERSION, TelemetryError
 from testkit.telemetry import bodies, events, unknown_bodies
 
 BODY = PolicyApplied(plan_id="p", plan_version=3, outcome="accepted")

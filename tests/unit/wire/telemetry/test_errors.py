@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from laps_wire.errors import TextFormError
-from laps_wire.telemetry.errors import TelemetryError
+from laps_wire.telemetry.schema import TelemetryError
 
 
 def test_it_says_what_and_where() -> None:

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laps_wire.telemetry import is_sampled
-from laps_wire.telemetry.codec import from_plain, to_plain
 from laps_wire.telemetry.events import BODIES, HopStat, KnownBody, UnknownBody
 from laps_wire.telemetry.histogram import MsHistogram
-from laps_wire.telemetry.schema import struct_of
+from laps_wire.telemetry.schema import from_plain, struct_of, to_plain
 from testkit.telemetry import bodies
 
 TYPES = [

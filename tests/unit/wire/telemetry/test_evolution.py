@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from laps_wire.telemetry.evolution import Change, compare
-from laps_wire.telemetry.export import schema
-from laps_wire.telemetry.schema import version_key
+from laps_wire.telemetry.envelope import schema
+from laps_wire.telemetry.schema import Change, compare, version_key
 
 RELEASED = Path(__file__).parents[3] / "vectors" / "telemetry-schema.json"
 

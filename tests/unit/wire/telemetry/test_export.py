@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from laps_wire.telemetry.envelope import Event
+from laps_wire.telemetry.envelope import Event, json_schema, markdown, schema
 from laps_wire.telemetry.events import BODIES
-from laps_wire.telemetry.export import json_schema, markdown, schema
 from laps_wire.telemetry.schema import VERSION
 from testkit.telemetry import bodies, events, unknown_bodies
 

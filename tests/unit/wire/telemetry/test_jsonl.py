@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laps_wire.errors import EncodeError
-from laps_wire.telemetry.envelope import Event
-from laps_wire.telemetry.errors import TelemetryError
-from laps_wire.telemetry.events import BODIES, SessionClose, UnknownBody
-from laps_wire.telemetry.jsonl import (
+from laps_wire.telemetry.envelope import (
     MAX_DEPTH,
     MAX_LINE,
     BadLine,
+    Event,
     dump_line,
     load_line,
     load_lines,
 )
+from laps_wire.telemetry.events import BODIES, SessionClose, UnknownBody
+from laps_wire.telemetry.schema import TelemetryError
 from testkit.telemetry import bodies, events, unknown_bodies
 
 GOOD = (

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from laps_wire.telemetry.codec import from_plain, to_plain
-from laps_wire.telemetry.schema import struct_of
-from laps_wire.telemetry.topology import (
+from laps_wire.telemetry.events import (
     AnnAdv,
     AnnWd,
     NodeAdv,
@@ -19,6 +17,7 @@ from laps_wire.telemetry.topology import (
     SubAdv,
     SubWd,
 )
+from laps_wire.telemetry.schema import from_plain, struct_of, to_plain
 
 INTEREST = {"track": "070750223dab53b6", "ns_depth": 1, "source_node": "0.1:0.2"}
 SNS = {"session_id": "p-3", "sns_id": 2, "direction": "out", "removed": []}

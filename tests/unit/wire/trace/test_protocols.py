@@ -25,15 +25,15 @@ from laps_wire.moqt.versions import Draft
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.cpp import codepoints as cpp_codepoints
 from laps_wire.peering.cpp import data_header as cpp_data
-from laps_wire.peering.cpp import framing as cpp_framing
+from laps_wire.peering.cpp import messages as cpp_framing
 from laps_wire.peering.cpp import messages as cpp_messages
-from laps_wire.peering.cpp.fields import NodePathItem
-from laps_wire.peering.laps2 import data as laps2_data
-from laps_wire.peering.laps2 import framing as laps2_framing
+from laps_wire.peering.cpp.messages import NodePathItem
+from laps_wire.peering.laps2 import forwarding as laps2_data
+from laps_wire.peering.laps2 import messages as laps2_framing
 from laps_wire.peering.laps2.codepoints import DataKind, PayloadFormat
-from laps_wire.quicr import control as quicr_control
 from laps_wire.quicr import datagram as quicr_datagram
-from laps_wire.quicr import named as quicr_named
+from laps_wire.quicr import messages as quicr_control
+from laps_wire.quicr import messages as quicr_named
 from laps_wire.trace.decode import Decoded, Status, decode
 from laps_wire.trace.protocols import PROTOCOLS
 from laps_wire.trace.text import render

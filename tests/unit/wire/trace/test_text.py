@@ -1,8 +1,15 @@
-"""A decoding as text, to the character."""
+"""A decoding as text, to the character.
+
+Values as people read them.
+
+A decoding as data.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+import struct
 
 import pytest
 from hypothesis import given
@@ -11,8 +18,16 @@ from hypothesis import strategies as st
 from laps_wire.errors import RemoteError
 from laps_wire.trace.decode import Decoded, Protocol, Traced, decode
 from laps_wire.trace.protocols import PROTOCOLS
-from laps_wire.trace.text import paint_ansi, render, render_fields
-from laps_wire.trace.tree import Node
+from laps_wire.trace.reader import Node
+from laps_wire.trace.text import (
+    as_dicts,
+    bytes_column,
+    paint_ansi,
+    render,
+    render_fields,
+    show_value,
+    text_of,
+)
 from testkit.trace import ALL, GREETINGS, HELLO, UNIT
 
 
@@ -168,3 +183,132 @@ def test_notes_on_composites_and_items_of_lists() -> None:
         "   0                             name_hashes (two)",
         "   0  00 00 00 00 00 00 00 00      [0]: 0x8000000000000000",
     ]
+
+
+# Values
+
+
+@pytest.mark.parametrize(
+    ("label", "value", "note", "shown"),
+    [
+        ("x", 0, "", "0"),
+        ("x", 5, "FIVE", "5 (FIVE)"),
+        ("x", 2**32 - 1, "", "4294967295"),
+        ("x", 2**32, "", "4294967296"),
+        ("x", 2**53 - 1, "", "9007199254740991"),
+        ("x", 2**53, "", "9007199254740992 = 0x20000000000000"),
+        ("track alias", 2**33, "", "0x0000000200000000"),
+        ("track", 2**33, "", "0x0000000200000000"),
+        ("node_id", 2**32, "0.1:0.0", "0x100000000 (0.1:0.0)"),
+        ("name_hash", 0x070750223DAB53B6, "", "0x070750223dab53b6"),
+        ("name_hash", 7, "", "7"),
+        ("message type", 9, "", "9"),
+        ("message type", 10, "OK", "0xa (OK)"),
+        ("flags", 255, "", "0xff"),
+        ("x", 0.5, "", "0.5"),
+        ("x", b"", "", "(empty)"),
+        ("x", b"relay-a", "", '"relay-a"'),
+        ("x", b"relay\n", "", "0x72656c61790a"),
+        ("x", b"\xc3\xa9", "", "0xc3a9"),
+        ("x", b"\x00", "ZERO", "0x00 (ZERO)"),
+        ("x", bytes(24), "", "0x" + "00" * 24),
+        ("x", bytes(25), "", "0x" + "00" * 24 + "... (25 bytes)"),
+        ("x", b"a" * 60, "", '"' + "a" * 60 + '"'),
+        ("x", b"a" * 61, "", '"' + "a" * 57 + '..."'),
+        ("x", 1, "\x1b[2J", "1 (\\x1b[2J)"),
+    ],
+)
+def test_values(label: str, value: object, note: str, shown: str) -> None:
+    assert show_value(label, value, note) == shown
+
+
+@given(st.binary() | st.integers() | st.floats(), st.text())
+def test_a_value_is_one_printable_line(value: object, note: str) -> None:
+    assert show_value("x", value, note).isprintable()
+
+
+def test_the_column_of_bytes() -> None:
+    assert bytes_column(b"") == ""
+    assert bytes_column(bytes(8)) == "00 00 00 00 00 00 00 00"
+    assert bytes_column(bytes(9)) == "00 00 00 00 00 00 00 .."
+    assert len(bytes_column(bytes(8))) == len(bytes_column(bytes(9))) == 23
+
+
+def test_text_is_printable_ascii() -> None:
+    assert text_of(b"demo/room 1") == "demo/room 1"
+    assert text_of(b"\x7f") is None
+    assert text_of(b"\t") is None
+    assert text_of("é".encode()) is None
+
+
+# JSON
+
+
+def test_a_message() -> None:
+    (plain,) = as_dicts(decode(GREETINGS, bytes.fromhex("01 05 01 02 6869 01")))
+    assert plain == {
+        "protocol": "greet",
+        "message": "GREET",
+        "offset": 0,
+        "length": 7,
+        "fields": [
+            {"path": "type", "offset": 0, "length": 1, "hex": "01", "value": 1, "note": "GREET"},
+            {"path": "length", "offset": 1, "length": 1, "hex": "05", "value": 5},
+            {"path": "GREET.words.count", "offset": 2, "length": 1, "hex": "01", "value": 1},
+            {"path": "GREET.words[0].length", "offset": 3, "length": 1, "hex": "02", "value": 2},
+            {"path": "GREET.words[0]", "offset": 4, "length": 2, "hex": "6869", "text": "hi"},
+            {
+                "path": "GREET.mood",
+                "offset": 6,
+                "length": 1,
+                "hex": "01",
+                "value": 1,
+                "note": "KEEN",
+            },
+        ],
+    }
+
+
+def test_faults_are_with_the_last_message() -> None:
+    first, bad = as_dicts(decode(GREETINGS, HELLO + b"\x09"))
+    assert "error" not in first
+    assert (first["offset"], first["length"]) == (0, 11)
+    assert (bad["offset"], bad["length"]) == (11, 1)
+    assert bad["error"] == {
+        "kind": "bad",
+        "path": "type",
+        "reason": "nobody says 9",
+        "offset": 11,
+        "length": 1,
+        "code": 3,
+    }
+    (cut,) = as_dicts(decode(GREETINGS, HELLO[:10]))
+    assert cut["error"] == {
+        "kind": "incomplete",
+        "path": "GREET.mood",
+        "reason": "the input ends here, at least 1 more byte(s) belong to it",
+        "offset": 10,
+        "length": 0,
+        "missing": 1,
+    }
+
+
+def test_no_bytes_of_jsonform() -> None:
+    (plain,) = as_dicts(decode(GREETINGS, b""))
+    assert plain["error"]["reason"] == "there are no bytes"
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"), [("nan", "nan"), ("inf", "inf"), ("-inf", "-inf"), ("0.5", 0.5)]
+)
+def test_numbers_that_json_does_not_have(number: str, shown: object) -> None:
+    protocol = Protocol("p", "", lambda reader: reader.f64("x"))
+    (plain,) = as_dicts(decode(protocol, struct.pack(">d", float(number))))
+    assert plain["fields"][0]["value"] == shown
+    json.dumps(plain, allow_nan=False)
+
+
+def test_bytes_that_are_no_text_are_only_hexadecimal() -> None:
+    protocol = Protocol("p", "", lambda reader: reader.take(2, "x"))
+    (plain,) = as_dicts(decode(protocol, b"\xff\x00"))
+    assert plain["fields"] == [{"path": "x", "offset": 0, "length": 2, "hex": "ff00"}]

@@ -6,7 +6,7 @@
                config | version                    config
                dev-cert | stub-key | forget-key    config
                policy check | explain              policy        imported when it is called
-               sim run | replay | mutants | plan   sim, sim_plan  imported when it is called
+               sim run | replay | mutants | plan   sim           imported when it is called
 
 Mistakes of an operator are one line on standard error and exit code 2 (``common``). The entry point
 is ``main``; nothing else is imported from outside. docs/reference/cli.md is made from the help.

@@ -14,10 +14,8 @@ import typer
 
 from laps_relay.cli.common import ConfigFile, load_or_exit, one_line_errors
 from laps_relay.config import ConfigError
-from laps_relay.config.policy import namespace_of
-from laps_relay.config.policy_file import load_policy
-from laps_relay.policy.facts import COUNTRY, stranger
-from laps_relay.policy.patterns import NodePattern
+from laps_relay.config.policy import load_policy, namespace_of
+from laps_relay.policy.facts import COUNTRY, NodePattern, stranger
 from laps_relay.policy.rule_policy import Explained, RulePolicy, explain
 from laps_relay.policy.rules import Link
 from laps_relay.sim.scenarios.topology import read_document, topology_of

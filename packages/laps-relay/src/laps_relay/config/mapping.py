@@ -111,6 +111,7 @@ def network_settings(config: RelayConfig, relay_type: RelayType) -> NetworkSetti
         light_time=not network.is_loopback(config.listen.host),
         batch=network.batch,
         hold=network.hold,
+        keepalive=network.keepalive,
         unsubscribe_delay=network.unsubscribe_delay,
         max_fanout=network.max_fanout,
         via_hold=network.via_hold,

@@ -6,9 +6,18 @@ from typing import Annotated, Final, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, model_validator
 
-from laps_relay.config.base import MisfitError, Section, key
-from laps_relay.config.fields import LOOPBACK, FilePath, Label, NodeIdText, Words
-from laps_relay.config.units import Duration, Size
+from laps_relay.config.fields import (
+    LOOPBACK,
+    Duration,
+    FilePath,
+    Label,
+    MisfitError,
+    NodeIdText,
+    Section,
+    Size,
+    Words,
+    key,
+)
 from laps_relay.network.control_server.redirect import is_place
 from laps_sdk.peering.settings import parse_contact
 from laps_wire.hashing import endpoint_node_id
@@ -207,7 +216,15 @@ class Network(Section):
     )
     plaintext_names: bool = key(True, "Whether announces carry names, for discovery.")
     batch: Duration = key("20ms", "How long changes for a peer are collected.")
-    hold: Duration = key("3s", "How long a peer may be silent before its session ends.", gt=0)
+    hold: Duration = key(
+        "1s",
+        "How long a peer may be silent before its session ends, or four round trips if that is"
+        " longer. The lesser value of the two relays counts.",
+        gt=0,
+    )
+    keepalive: Duration = key(
+        "0s", "How long this relay is silent before it sends a keepalive; 0: a quarter of hold."
+    )
     unsubscribe_delay: Duration = key("5s", "How long the last unsubscribe of a track waits.")
     max_fanout: int = key(2, "Copies of a track towards one region before a Via is injected.", ge=1)
     via_hold: Duration = key(

@@ -1,14 +1,22 @@
-"""The models of a policy file, and how they become rules.
+"""A policy file: its models, how they become rules, and the report of all mistakes with lines.
 
 Every table of the TOML file is optional, and an empty file allows everything. The models check each
 value. :meth:`PolicyModel.strays` checks references between parts of the file, such as names of
-regions and classes. :mod:`laps_relay.config.policy_file` reads the file.
+regions and classes.
+
+References can be checked only in a model, and a model needs valid values. If a file has wrong
+values, they are removed from a copy, and the references of the rest are checked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, get_args
 from urllib.parse import unquote_to_bytes
 
 from pydantic import (
@@ -20,22 +28,42 @@ from pydantic import (
     StrictFloat,
     StrictInt,
     StringConstraints,
+    ValidationError,
 )
+from pydantic_core import ErrorDetails
 
-from laps_relay.config.base import Section, key
-from laps_relay.config.units import Duration
-from laps_relay.policy.facts import NodeNote, Region
+from laps_relay.config.fields import Duration, Section, key
+from laps_relay.config.load import ConfigError, Problem
+from laps_relay.policy.facts import NodeNote, NodePattern, Region
 from laps_relay.policy.interface import ClassLimits
-from laps_relay.policy.patterns import NodePattern
 from laps_relay.policy.rules import Fence, Filter, FilterRule, Link, Rules, ServiceClass, TrackRule
 from laps_wire.names import Namespace
 
-__all__ = ["Fault", "Place", "PolicyModel", "compiled", "namespace_of"]
+__all__ = [
+    "Fault",
+    "Place",
+    "PolicyModel",
+    "compiled",
+    "load_policy",
+    "namespace_of",
+    "policy_lines",
+    "strays_beside_faults",
+]
 
 Place: TypeAlias = "tuple[str | int, ...]"
 """The place of a value: keys, and indexes of items from zero."""
 Fault: TypeAlias = "tuple[Place, str, str]"
 """Place, mistake, and correction."""
+_MAX_FILE: Final = 1024 * 1024
+_PART: Final = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
+_NAME: Final = rf"{_PART}(?:\s*\.\s*{_PART})*"
+_HEADER: Final = re.compile(rf"\s*(\[\[?)\s*({_NAME})\s*\]\]?\s*(?:#.*)?$")
+_KEY: Final = re.compile(rf"\s*({_NAME})\s*=")
+_ROUNDS: Final = 8
+"""Most rounds: removing a value may make the table that held it invalid, and so on."""
+_GONE: Final = object()
+_NAMED: Final = ("regions", "classes")
+"""Tables whose names others refer to; such a name exists even if its value is wrong."""
 
 
 def namespace_of(text: str) -> Namespace:
@@ -348,3 +376,207 @@ def compiled(model: PolicyModel) -> Rules:
         export_announce=_filter(model.export.announce),
         export_subscribe=_filter(model.export.subscribe),
     )
+
+
+def load_policy(path: Path) -> Rules:
+    """Return the policy of a file. Raises :class:`ConfigError` with all mistakes."""
+    text = _read(path)
+    try:
+        data = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigError(_syntax(path, str(error))) from None
+    lines = policy_lines(text)
+    try:
+        model = PolicyModel.model_validate(data)
+    except ValidationError as error:
+        found = [_fault(item) for item in error.errors(include_url=False)]
+        found += strays_beside_faults(data, [at for at, _, _ in found])
+    else:
+        found = list(model.strays())
+        if not found:
+            return compiled(model)
+    raise ConfigError(*_in_order(path, lines, found))
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_MAX_FILE + 1)
+        if len(raw) > _MAX_FILE:
+            raise ConfigError(
+                Problem(
+                    where=str(path),
+                    key="",
+                    wrong=f"is larger than {_MAX_FILE} bytes",
+                    right="use patterns and regions in place of long lists",
+                )
+            )
+        return raw.decode()
+    except OSError as error:
+        wrong = f"cannot be read: {error.strerror}"
+    except UnicodeDecodeError:
+        wrong = "is not UTF-8"
+    raise ConfigError(
+        Problem(where=str(path), key="", wrong=wrong, right="give the path of a TOML file")
+    ) from None
+
+
+def _syntax(path: Path, words: str) -> Problem:
+    at = re.search(r" \(at line (\d+), column (\d+)\)$", words)
+    where = f"{path}:{at[1]}" if at else str(path)
+    wrong = f"not TOML: {words[: at.start()] if at else words}"
+    return Problem(where=where, key="", wrong=wrong, right='a line is: name = "value"')
+
+
+def policy_lines(text: str) -> dict[Place, int]:
+    """Return the line of each key and table; keys inside long strings may be misplaced."""
+    found: dict[Place, int] = {}
+    counts: dict[Place, int] = {}
+    prefix: Place = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _HEADER.match(line):
+            prefix = ()
+            parts = _parts(header[2])
+            for index, part in enumerate(parts):
+                prefix = (*prefix, part)
+                if index == len(parts) - 1 and header[1] == "[[":
+                    counts[prefix] = counts.get(prefix, 0) + 1
+                if prefix in counts:
+                    # Below an array of tables the last of them is meant.
+                    prefix = (*prefix, counts[prefix] - 1)
+            found.setdefault(prefix, number)
+        elif assigned := _KEY.match(line):
+            found.setdefault((*prefix, *_parts(assigned[1])), number)
+    return found
+
+
+def _parts(name: str) -> list[str]:
+    return [part.strip("\"'") for part in re.findall(_PART, name)]
+
+
+def _in_order(path: Path, lines: Mapping[Place, int], found: Iterable[Fault]) -> list[Problem]:
+    """Return mistakes in the order of the file."""
+    rows: list[tuple[int, Problem]] = []
+    for at, wrong, right in found:
+        near = at
+        while near and near not in lines:
+            near = near[:-1]
+        line = lines.get(near, 0)
+        # Items of an array of tables are counted from one, as people do.
+        name = ".".join(str(part + 1) if isinstance(part, int) else part for part in at)
+        where = f"{path}:{line}" if line else str(path)
+        rows.append((line, Problem(where=where, key=name, wrong=wrong, right=right)))
+    return [problem for _, problem in sorted(rows, key=lambda row: row[0])]
+
+
+def _fault(error: ErrorDetails) -> Fault:
+    at: Place = tuple(part for part in error["loc"] if part != "[key]")
+    shown = f"{str(error['input'])[:60]!a}: "
+    match error["type"]:
+        case "extra_forbidden":
+            known = _keys_at(at[:-1])
+            near = difflib.get_close_matches(str(at[-1]), known, 1, 0.6)
+            return at, "unknown key", f"did you mean {near[0]}?" if near else _list(known)
+        case "missing":
+            wrong = "is missing"
+        case "model_type":
+            return at, f"{shown}not a table", _list(_keys_at(at))
+        case _:
+            words = error["msg"].removeprefix("Value error, ")
+            wrong = f"{shown}{words[:1].lower()}{words[1:]}"
+    return at, wrong, _right(at)
+
+
+def _list(known: Iterable[str]) -> str:
+    return f"its keys are {', '.join(sorted(known))}"
+
+
+def _model_at(at: Place) -> Any:
+    """Return the type that belongs at a place, with lists and tables opened."""
+    kind: Any = PolicyModel
+    for part in at:
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            field = _fields(kind).get(str(part))
+            kind = None if field is None else field.annotation
+        else:
+            # The last argument is the value of a table, or the item of a list.
+            kind = (get_args(kind) or (None,))[-1]
+    return kind
+
+
+def _fields(model: type[BaseModel]) -> dict[str, Any]:
+    return {field.alias or name: field for name, field in model.model_fields.items()}
+
+
+def _keys_at(at: Place) -> list[str]:
+    kind = _model_at(at)
+    return list(_fields(kind)) if isinstance(kind, type) and issubclass(kind, BaseModel) else []
+
+
+def _right(at: Place) -> str:
+    """Return what a key means; for an item of a list, what the list means."""
+    while at:
+        kind = _model_at(at[:-1])
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            field = _fields(kind).get(str(at[-1]))
+            return "" if field is None else str(field.description or "")
+        at = at[:-1]
+    return ""
+
+
+def strays_beside_faults(data: dict[str, Any], places: Iterable[Place]) -> list[Fault]:
+    """Return references to undefined names in a file whose mistakes are at ``places``."""
+    data = deepcopy(data)
+    todo = list(places)
+    for _ in range(_ROUNDS):
+        for at in todo:
+            _leave_out(data, at)
+        kept: dict[Place, list[int]] = {}
+        try:
+            model = PolicyModel.model_validate(_rest(data, (), kept))
+        except ValidationError as error:
+            found = [item["loc"] for item in error.errors(include_url=False)]
+            todo = [_original(at, kept) for at in found]
+            continue
+        return [(_original(at, kept), wrong, right) for at, wrong, right in model.strays()]
+    return []
+
+
+def _leave_out(data: Any, at: Place) -> None:
+    """Remove a value, or the table that lacks it."""
+    holder = data
+    for depth, part in enumerate(at):
+        there = part in holder if isinstance(holder, dict) else isinstance(holder, list)
+        if not there or depth == len(at) - 1:
+            break
+        holder = holder[part]
+    else:
+        return
+    if not there:
+        _leave_out(data, at[:depth])
+    elif isinstance(holder, list):
+        holder[int(part)] = _GONE
+    elif len(at) == 2 and at[0] in _NAMED:
+        holder[part] = {}
+    else:
+        del holder[part]
+
+
+def _rest(value: Any, at: Place, kept: dict[Place, list[int]]) -> Any:
+    """Return a copy without removed items, and note which items of each list are left."""
+    if isinstance(value, dict):
+        return {name: _rest(each, (*at, name), kept) for name, each in value.items()}
+    if isinstance(value, list):
+        kept[at] = [index for index, each in enumerate(value) if each is not _GONE]
+        return [_rest(value[index], (*at, new), kept) for new, index in enumerate(kept[at])]
+    return value
+
+
+def _original(at: Place, kept: dict[Place, list[int]]) -> Place:
+    """Return the place in the file of a place in the copy."""
+    numbers = [
+        kept[at[:depth]][part] if isinstance(part, int) and at[:depth] in kept else part
+        for depth, part in enumerate(at)
+        if part != "[key]"
+    ]
+    return tuple(numbers)

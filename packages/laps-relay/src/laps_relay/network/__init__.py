@@ -17,13 +17,14 @@ Layers, the upper may import the lower::
 
     bridge            joins an Edge and its NetworkRelay
     relay             NetworkRelay
-    adjacency, advertisements, demand, fetch, flood_exports, origin_feeds, tables
+    advertisements, fetch, origin_feeds, tables
+    adjacency         sessions, connections on demand, timers of the relay
     control_server, sets
     steering
     subscriptions
     flood
     nodes
-    drain_monitor, events, settings, timers, views
+    drain_monitor, events, settings, views
 
 From outside import ``relay.NetworkRelay``, ``bridge.NetworkBridge``, ``settings``, ``events``,
 ``views`` and ``drain_monitor``. The mutants of the simulator also patch classes of the rooms. The

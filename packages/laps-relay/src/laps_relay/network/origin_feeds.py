@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Final
 
 from laps_relay.network.sets.sets import Sets
-from laps_relay.network.steering.steering import Steering
-from laps_relay.network.subscriptions.subscriptions import Subscriptions
+from laps_relay.network.steering import Steering
+from laps_relay.network.subscriptions.origin_role import OriginRole
 from laps_relay.peer_forwarding.feed import PlaneFeed
 from laps_relay.peer_forwarding.forwarding import Outdated
 from laps_relay.peer_forwarding.plane import PeerPlane
@@ -38,10 +38,10 @@ class OriginFeeds:
         "_feeds",
         "_local",
         "_next",
+        "_origin",
         "_plane",
         "_sets",
         "_steering",
-        "_subscriptions",
         "policy",
     )
 
@@ -60,7 +60,7 @@ class OriginFeeds:
         self.policy = policy
         """The policy in force."""
         self._sets: Sets
-        self._subscriptions: Subscriptions
+        self._origin: OriginRole
         self._local: LocalSide | None = None
         self._feeds: dict[int, PlaneFeed] = {}
         self._next = 1
@@ -70,10 +70,10 @@ class OriginFeeds:
         """How many feeds are open."""
         return len(self._feeds)
 
-    def connect(self, sets: Sets, subscriptions: Subscriptions) -> None:
+    def connect(self, sets: Sets, origin: OriginRole) -> None:
         """Set the rooms that are built on this one; called once, before any feed is opened."""
         self._sets = sets
-        self._subscriptions = subscriptions
+        self._origin = origin
 
     def attach(self, local: LocalSide) -> None:
         """Connect the relay's own clients."""
@@ -138,14 +138,14 @@ class OriginFeeds:
 
     def route(self, now: float, key: int) -> None:
         """Send a track to the relays that subscribe to it."""
-        feed, name = self._feeds.get(key), self._subscriptions.name(key)
+        feed, name = self._feeds.get(key), self._origin.name(key)
         if feed is None:
             return
         if name is None:
             # Its publisher has ended it.
             self.close(now, key)
             return
-        targets = self._subscriptions.targets(key)
+        targets = self._origin.targets(key)
         self._sets.set_feed(now, feed.ingress, key, targets, self.policy.scope(name))
 
     def renew(self, now: float, notice: Outdated) -> None:

@@ -34,37 +34,34 @@ from functools import partial
 from typing import Any, Final
 
 from laps_relay.network import events
-from laps_relay.network.adjacency import Adjacency
-from laps_relay.network.advertisements import AdvertisementSchedule
-from laps_relay.network.control_server.servers import Servers
-from laps_relay.network.control_server.sharding import Sharding, rendezvous
-from laps_relay.network.demand import ConnectionDemand
+from laps_relay.network.adjacency import (
+    Adjacency,
+    ConnectionDemand,
+    Due,
+    RelayTimers,
+    ViolationCounter,
+)
+from laps_relay.network.advertisements import AdvertisementSchedule, ExportDenied, FloodExports
+from laps_relay.network.control_server.sharding import Servers, Sharding, rendezvous
 from laps_relay.network.events import NetworkEvent
 from laps_relay.network.fetch.fetch_router import FetchRouter
 from laps_relay.network.fetch.fetches import Fetches
 from laps_relay.network.flood.entries import hide_name
 from laps_relay.network.flood.floods import Change, Verdict
-from laps_relay.network.flood_exports import ExportDenied, FloodExports
-from laps_relay.network.nodes.misbehaviour import ViolationCounter
-from laps_relay.network.nodes.nib import NOTHING, Nib
-from laps_relay.network.nodes.node_records import Changes, Fault
+from laps_relay.network.nodes.nib import NOTHING, Nib, PathFinder
+from laps_relay.network.nodes.node_table import Changes, Fault, Order, default_order
 from laps_relay.network.nodes.own_node import OwnNode
-from laps_relay.network.nodes.path_finder import PathFinder
 from laps_relay.network.nodes.probing import BadAnswer, Prober
-from laps_relay.network.nodes.selection import Order, default_order
 from laps_relay.network.origin_feeds import OriginFeeds
 from laps_relay.network.sets.set_routing import SetRouting
 from laps_relay.network.sets.sets import Sets
 from laps_relay.network.settings import NetworkSettings, Plan
-from laps_relay.network.steering.steering import Steering
-from laps_relay.network.subscriptions.responses import ResponseLoopFilter
-from laps_relay.network.subscriptions.subscriptions import Subscriptions
+from laps_relay.network.steering import Steering
+from laps_relay.network.subscriptions.subscriptions import ResponseLoopFilter, Subscriptions
 from laps_relay.network.tables import RelayTables
-from laps_relay.network.timers import Due, RelayTimers
 from laps_relay.peer_forwarding.forwarding import LOCAL, HoldData, SetIdle
 from laps_relay.peer_forwarding.plane import PeerPlane
-from laps_relay.policy.interface import Policy
-from laps_relay.policy.open_policy import OpenPolicy
+from laps_relay.policy.interface import OpenPolicy, Policy
 from laps_sdk.forwarding.interfaces import OutStream, PeerEgress
 from laps_sdk.peering import reports
 from laps_sdk.peering.dialler import Contact, Dialler
@@ -122,8 +119,8 @@ from laps_wire.peering.laps2 import (
     SubscribeResponse,
     SyncRequest,
 )
+from laps_wire.peering.laps2.handshake import HASH_CHECK_NAME
 from laps_wire.peering.laps2.information import NO_DATA, AnnounceIdentity, SubscribeIdentity
-from laps_wire.peering.laps2.settings import HASH_CHECK_NAME
 from laps_wire.peering.session import Draining, Event, Role, SnsStanding, Staying, Transmit
 
 __all__ = ["NetworkRelay"]
@@ -140,7 +137,7 @@ QUIET: Final = frozenset(
         wire.SnsWithdrawn,
         wire.SnsRefusedByPeer,
         wire.DataDropped,
-        wire.FetchSaid,
+        wire.FetchReceived,
     }
 )
 """Events that change no information base: other peers need no message."""
@@ -220,7 +217,7 @@ class NetworkRelay:
         """Build all rooms.
 
         ``challenge`` returns 32 random bytes, ``contexts`` 32 random bits that are not 0. ``order``
-        ranks the paths to a node (:mod:`laps_relay.network.nodes.selection`). ``known_keys`` are
+        ranks the paths to a node (:mod:`laps_relay.network.nodes.node_table`). ``known_keys`` are
         the keys that held node ids before the last start.
         """
         self._settings = settings
@@ -313,11 +310,11 @@ class NetworkRelay:
             links=self.links,
             node=self.node,
             wire=self.peers.wire,
-            routed=self.subscriptions.routed,
+            routed=self.subscriptions.origin.routed,
             emit=self._emit,
         )
         self.sets = Sets(node, self.set_routing, self.plane, settings)
-        self.feeds.connect(self.sets, self.subscriptions)
+        self.feeds.connect(self.sets, self.subscriptions.origin)
         self.advertisements = AdvertisementSchedule(
             settings,
             links=self.links,
@@ -368,10 +365,9 @@ class NetworkRelay:
             self.own,
             links=self.links,
             nib=self.nib,
-            paths=self._paths,
             announces=self.announces,
             subscribes=self.subscribes,
-            subscriptions=self.subscriptions,
+            origin=self.subscriptions.origin,
             sets=self.sets,
             plane=self.plane,
             prober=self.prober,
@@ -487,6 +483,7 @@ class NetworkRelay:
         if link is None:
             return
         link.srtt_us, link.loss, link.congested = srtt_us, loss, congested
+        self.peers.measured(session, srtt_us)
         if link.foreign_peer is not None:
             link.foreign_peer.measured(now, srtt_us)
         elif link.node is not None:
@@ -619,12 +616,12 @@ class NetworkRelay:
 
     def announce(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
         """Announce a track of our own clients, or a namespace: then the track name is empty."""
-        self.subscriptions.announce(now, kind, name)
+        self.subscriptions.origin.announce(now, kind, name)
         self._settle(now)
 
     def withdraw(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
         """Withdraw an announce of our own clients."""
-        self.subscriptions.withdraw(now, kind, name)
+        self.subscriptions.origin.withdraw(now, kind, name)
         self._settle(now)
 
     def subscribe(self, now: float, name: FullTrackName, data: SubscribeData = NO_DATA) -> None:
@@ -633,8 +630,8 @@ class NetworkRelay:
         The outcome is reported with ``LocalSide.answered``.
         """
         key = self.key(name)
-        lapsed = self.subscriptions.has_lapsed(key)
-        denial = self.subscriptions.subscribe(now, name, data)
+        lapsed = self.subscriptions.subscriber.has_lapsed(key)
+        denial = self.subscriptions.subscriber.subscribe(now, name, data)
         if lapsed:
             self.feeds.catch_up(now, key)
         if denial is not None and self._local is not None:
@@ -650,12 +647,12 @@ class NetworkRelay:
 
     def unsubscribe(self, now: float, name: FullTrackName) -> None:
         """End the subscription of our own clients to a track."""
-        self.subscriptions.unsubscribe(now, name)
+        self.subscriptions.subscriber.unsubscribe(now, name)
         self._settle(now)
 
     def publisher_accepted(self, now: float, key: int, data: SubscribeData = NO_DATA) -> None:
         """Report that a local publisher accepted the subscription to a track."""
-        self.subscriptions.publisher_accepted(now, key, data)
+        self.subscriptions.origin.publisher_accepted(now, key, data)
         self._settle(now)
 
     def publisher_refused(
@@ -667,12 +664,12 @@ class NetworkRelay:
         data: SubscribeData = NO_DATA,
     ) -> None:
         """Report that a local publisher refused the subscription to a track."""
-        self.subscriptions.publisher_refused(now, key, code, reason, data)
+        self.subscriptions.origin.publisher_refused(now, key, code, reason, data)
         self._settle(now)
 
     def publisher_ended(self, now: float, key: int, reason: str) -> None:
         """Report that a local publisher ended a track that it had accepted."""
-        self.subscriptions.publisher_ended(now, key, reason)
+        self.subscriptions.origin.publisher_ended(now, key, reason)
         self._settle(now)
 
     def against(self, name: FullTrackName) -> str | None:
@@ -1230,7 +1227,7 @@ class NetworkRelay:
                 self._sns_received(now, session, peer, event)
             case wire.DataDropped():
                 self.plane.discard(now, session, [each.item for each in event.dropped])
-            case wire.FetchSaid():
+            case wire.FetchReceived():
                 if Feature.FETCHES not in link.features:
                     raise ProtocolViolation("a message of a feature that is not in use")
                 self.fetches.received(now, session, event.message)
@@ -1415,7 +1412,7 @@ class NetworkRelay:
             self.prober.set_targets(self.nib.nodes)
         for node in changes.routes:
             self._note_route(node)
-        self.subscriptions.paths_changed(now, (*changes.routes, *changes.alternates))
+        self.subscriptions.subscriber.paths_changed(now, (*changes.routes, *changes.alternates))
         moved = changes.routes
         if changes.alternates:
             moved = moved + self.sets.off_best_path(changes.alternates, self.nib.next_hop)
@@ -1541,7 +1538,7 @@ class NetworkRelay:
         return (
             entry.source == self.own.node_id
             and self._settings.unsubscribe_delay > 0
-            and not self.subscriptions.is_subscribed(entry.full_name_hash)
+            and entry.full_name_hash not in self.subscriptions.subscriber
         )
 
     def _refuse(self, now: float, session: int, entry: SubscribeInfo, refusal: Refusal) -> None:

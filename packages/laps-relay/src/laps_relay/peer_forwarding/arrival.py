@@ -23,7 +23,7 @@ from laps_relay.peer_forwarding.state import Entry, Session, State
 from laps_wire.errors import IncompleteError, ProtocolViolation, RemoteError
 from laps_wire.peering.errors import StreamCode, UnknownKindError
 from laps_wire.peering.laps2 import DataKind, decode_data_header
-from laps_wire.peering.laps2.limits import DATA_HEADER_BYTES
+from laps_wire.peering.laps2.codepoints import DATA_HEADER_BYTES
 from laps_wire.peering.session import SnsStanding
 
 __all__ = ["HeldDatagram", "HeldStream", "Opening", "begin", "hold_datagram"]

@@ -10,6 +10,7 @@ somebody is lost on the way, and it does not end soon, its writer is asked to go
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 from typing import Final
 
@@ -91,6 +92,14 @@ class FeedStream(Fanout):
         if fin:
             self._end()
             self._feed.open.pop(self, None)
+
+    def offer(self, data: bytes, fin: bool = False) -> bool:
+        """Hand bytes to all of them; none refuses."""
+        self.write(data, fin)
+        return True
+
+    def pull_from(self, source: Callable[[float], None]) -> None:
+        """Do nothing: nobody refuses bytes."""
 
     def reset(self, code: int) -> None:
         """Abandon it; one that was finished still takes back what waits."""

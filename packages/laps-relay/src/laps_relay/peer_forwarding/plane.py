@@ -40,7 +40,7 @@ from laps_sdk.timers import Timers, earliest
 from laps_sdk.upstream.interfaces import DataSink
 from laps_wire.peering.errors import StreamCode, UnknownKindError
 from laps_wire.peering.laps2 import DataHeader, DataKind, split
-from laps_wire.peering.laps2.limits import DATA_HEADER_BYTES
+from laps_wire.peering.laps2.codepoints import DATA_HEADER_BYTES
 
 __all__ = ["PeerPlane"]
 

@@ -1,16 +1,23 @@
-"""The interface of administrative policy: :class:`Policy`, with OpenPolicy and RulePolicy."""
+"""The interface of administrative policy, and the policy of a relay that has no rules.
+
+:class:`OpenPolicy` allows everything. The policy with rules is
+:class:`~laps_relay.policy.rule_policy.RulePolicy`.
+"""
+
+# ruff: noqa: ARG002  # OpenPolicy has the methods of a policy, and looks at nothing
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
+from laps_relay.policy.facts import country_label
 from laps_sdk.peering.events import Refusal
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import AnnounceInfo, NodeInfo, NodeSelf, SubscribeInfo
 
-__all__ = ["ClassLimits", "NodeInfoLookup", "Policy"]
+__all__ = ["NO_LIMITS", "OPEN_POLICY", "ClassLimits", "NodeInfoLookup", "OpenPolicy", "Policy"]
 
 NodeInfoLookup: TypeAlias = "Callable[[NodeId], NodeInfo | None]"
 """Returns what a node says of itself; None if the node is unknown."""
@@ -80,3 +87,75 @@ class Policy(Protocol):
 
     def limits(self, scope: str) -> ClassLimits:
         """Return the limits that a class sets for a path."""
+
+
+NO_LIMITS: Final = ClassLimits()
+"""The limits of a class without limits."""
+
+
+class OpenPolicy:
+    """Allows everything; implements :class:`~laps_relay.policy.interface.Policy`."""
+
+    __slots__ = ()
+
+    def peer(self, node: NodeSelf) -> Refusal | None:
+        """Allow every node."""
+        return None
+
+    def import_node(self, info: NodeInfo, peer: NodeSelf, lookup: NodeInfoLookup) -> Refusal | None:
+        """Allow every path."""
+        return None
+
+    def export_node(self, info: NodeInfo, peer: NodeSelf) -> Refusal | None:
+        """Allow every node to every peer."""
+        return None
+
+    def import_announce(self, entry: AnnounceInfo, peer: NodeSelf) -> Refusal | None:
+        """Accept every announce."""
+        return None
+
+    def export_announce(self, entry: AnnounceInfo, peer: NodeSelf) -> Refusal | None:
+        """Allow every announce to every peer."""
+        return None
+
+    def import_subscribe(self, entry: SubscribeInfo, peer: NodeSelf) -> Refusal | None:
+        """Accept every subscribe."""
+        return None
+
+    def export_subscribe(self, entry: SubscribeInfo, peer: NodeSelf) -> Refusal | None:
+        """Allow every subscribe to every peer."""
+        return None
+
+    def subscribe(
+        self, name: FullTrackName, entry: SubscribeInfo, source: NodeSelf, local: NodeSelf
+    ) -> Refusal | None:
+        """Allow every track to every subscriber."""
+        return None
+
+    def local_subscribe(self, name: FullTrackName, local: NodeSelf) -> Refusal | None:
+        """Allow every track to our own clients."""
+        return None
+
+    def scope(self, name: FullTrackName) -> str:
+        """Return "": there are no classes."""
+        return ""
+
+    def region(self, node: NodeSelf) -> str:
+        """Return the region that the node declares."""
+        return node.region
+
+    def country(self, node: NodeSelf) -> str:
+        """Return the country that the node declares."""
+        return country_label(node)
+
+    def path(self, scope: str, nodes: Sequence[NodeSelf]) -> Refusal | None:
+        """Allow every path."""
+        return None
+
+    def limits(self, scope: str) -> ClassLimits:
+        """Return no limits."""
+        return NO_LIMITS
+
+
+OPEN_POLICY: Final = OpenPolicy()
+"""The only instance that is needed."""

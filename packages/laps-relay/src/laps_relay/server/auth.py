@@ -25,6 +25,7 @@ from hmac import compare_digest
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
+from laps_relay.config import RelayConfig
 from laps_relay.telemetry.sampler import AuthCounters
 from laps_sdk.edge.authorization import Action, Decision
 from laps_sdk.tokens import (
@@ -41,12 +42,13 @@ from laps_sdk.tokens import (
     authenticate,
     judge,
     load_keys,
+    parse_scope,
 )
 from laps_wire.moqt.codepoints import RequestErrorCode
 from laps_wire.moqt.session import AuthToken
 from laps_wire.names import Namespace
 
-__all__ = ["AuthSettings", "TokenAuthorizer", "read_keys"]
+__all__ = ["AuthSettings", "TokenAuthorizer", "auth_settings", "read_keys"]
 
 PEER_TOKEN: Final = 0x4C41_5053
 """Token type of foreign peers; clients may send it, but do not know the value."""
@@ -264,3 +266,23 @@ def _granted(found: Verified, now: float, wall: float) -> Decision:
 
 def _denied(reason: str) -> Decision:
     return Decision(allowed=False, reason=reason, code=RequestErrorCode.UNAUTHORIZED)
+
+
+def auth_settings(config: RelayConfig) -> AuthSettings:
+    """Return how tokens are checked; reads the key files."""
+    auth = config.auth
+    return AuthSettings(
+        keys=read_keys(auth.keys),
+        expected=Expectations(
+            audiences=tuple(auth.audience),
+            issuers=tuple(auth.issuers),
+            leeway=auth.leeway,
+            require_expiry=auth.require_expiry,
+        ),
+        anonymous=tuple(parse_scope(text) for text in auth.anonymous),
+        foreign_peers=tuple(parse_scope(text) for text in auth.guests),
+        token_types=frozenset(auth.token_types),
+        setup_required=auth.setup_required,
+        max_tokens=auth.max_tokens,
+        cached_tokens=auth.cached_tokens,
+    )

@@ -151,7 +151,8 @@ class ClientDrain:
                 self.begin()
         if not self._hurry:
             self._empty.clear()
-        self.turned()
+        if not self._server.ports:
+            self.clients_left()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._empty.wait()
@@ -161,10 +162,9 @@ class ClientDrain:
             self._logger.warning("peers did not get everything", streams=unsent, seconds=seconds)
         self.send_waiting()
 
-    def turned(self) -> None:
-        """Note the end of a turn of the server: perhaps the last client has left."""
-        if not self._server.ports:
-            self._empty.set()
+    def clients_left(self) -> None:
+        """Note that the relay has no client."""
+        self._empty.set()
 
     def hurry(self) -> None:
         """End :meth:`finish` at once."""

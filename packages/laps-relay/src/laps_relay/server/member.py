@@ -6,8 +6,9 @@
     PeerServer --turn--> _peer_turn:  core --> JoinedEdge --> EdgeServer
                                       core.poll_events --> logs, telemetry
 
-Each turn goes round until neither side has anything to send. A Via and a control server have no
-clients: then there is no :class:`JoinedEdge`, and turns of the peer port are all there is.
+Each turn goes round until neither side has anything to send. A turn of the Edge leaves the network
+alone unless there are events, control messages, or a timer that data has set. A Via and a control
+server have no clients: then there is no :class:`JoinedEdge`, and all turns are of the peer port.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from socket import socket
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from laps_relay.admin.views import PlanState, PolicyState
 from laps_relay.config import RelayConfig, mapping
 from laps_relay.network.drain_monitor import DrainMonitor, Standing
 from laps_relay.network.events import NetworkEvent
-from laps_relay.network.nodes.load import LoadMeter
+from laps_relay.network.nodes.own_node import LoadMeter
 from laps_relay.network.views import (
     AnnounceRow,
     FibRow,
@@ -38,29 +39,44 @@ from laps_relay.network.views import (
 from laps_relay.peer_forwarding.forwarding import PeerPlaneCounters
 from laps_relay.peer_forwarding.traffic import Arrival, Departure
 from laps_relay.server.certificates import Certificate
-from laps_relay.server.identity import RelayIdentity
-from laps_relay.server.joined_edge import JoinedEdge
-from laps_relay.server.known_keys import KeyKeeper
-from laps_relay.server.parts import peer_server_config
+from laps_relay.server.identity import KeyKeeper, RelayIdentity, port_key
 from laps_relay.server.plans import PlanKeeper, PlanKeys, PlanMemory, PlanTarget, read_plan_keys
-from laps_relay.telemetry.network_sampler import NetworkSample
+from laps_relay.telemetry.network import NetworkSample
 from laps_sdk.edge.events import RelayEvent
+from laps_sdk.edge.relay import EdgeRelay
+from laps_sdk.edge.server import EdgeServer
 from laps_sdk.forwarding.samples import Samples
 from laps_sdk.peering.dialler import Contact, DialRow, Phase
 from laps_sdk.peering.port import PeerRelay
 from laps_sdk.peering.reports import PeerAdded
-from laps_sdk.peering.server import PeerServer
+from laps_sdk.peering.server import PEER_ALPNS, PeerServer, PeerServerConfig
 from laps_sdk.peering.settings import show_contact
 from laps_sdk.quic.base import ConnectionStats
+from laps_sdk.quic.engine import EngineOptions
+from laps_sdk.upstream.upstream import Upstream
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Load, RelayType
+from laps_wire.peering.session import LAPS2
 from laps_wire.telemetry import PolicyApplied
 
 if TYPE_CHECKING:
     from laps_relay.policy.rule_policy import RulePolicy
 
-__all__ = ["MemberHooks", "NetworkMember", "PeeringCore", "read_policy"]
+__all__ = [
+    "UPSTREAM_SESSION",
+    "EdgeUplink",
+    "InMemoryClient",
+    "JoinedEdge",
+    "MemberHooks",
+    "NetworkMember",
+    "PeeringCore",
+    "peer_server_config",
+    "read_policy",
+]
+
+UPSTREAM_SESSION: Final = 0
+"""The number of the upstream's session; clients count up from 1, foreign peers down from -1."""
 
 
 class PeeringCore(PeerRelay, Protocol):
@@ -122,7 +138,7 @@ def read_policy(file: Path | None, identity: RelayIdentity) -> RulePolicy | None
     """
     if file is None:
         return None
-    from laps_relay.config.policy_file import load_policy  # noqa: PLC0415 - only with a file
+    from laps_relay.config.policy import load_policy  # noqa: PLC0415 - only with a file
     from laps_relay.policy.rule_policy import RulePolicy  # noqa: PLC0415
 
     return RulePolicy(load_policy(file), identity.hasher, local=identity.node_id)
@@ -166,8 +182,10 @@ class NetworkMember(ABC):
         self._policy = policy
         self._policy_file = network.policy
         self._known_keys = KeyKeeper(identity.known_keys, relay.poll_known_keys, hooks.unsaved_keys)
-        self.server = PeerServer(peer_server_config(config, certificate), relay)
+        reset_key = port_key(config.state_dir, f"peers {config.network.port}")
+        self.server = PeerServer(peer_server_config(config, certificate, reset_key), relay)
         self.server.on_turn = self._peer_turn
+        self.server.on_sample = self._sample_load
         self._nodes: dict[int, NodeId] = {}
         """Nodes of peers' sessions, until their traffic was recorded."""
         self._plans = PlanKeeper(
@@ -190,6 +208,7 @@ class NetworkMember(ABC):
             self._edge.open()
         await self.server.start(sock)
         now = self.server.now
+        self._sample_load(now)
         if not self._contacts and not self._is_everywhere and not self._hidden:
             self.relay.set_own_contacts(now, (self.contact,))
         self.relay.set_contacts(now, self._peers)
@@ -372,15 +391,21 @@ class NetworkMember(ABC):
         edge = self._edge
         if edge is None or not edge.joined:
             return
-        moved = edge.turn(now, events)
-        if moved or events or not self.server.settling:
+        if edge.turn(now, events) or (
+            not self.server.settling and self.server.is_late(self._data_due())
+        ):
             self.server.settle()
-        edge.arm()
+
+    def _data_due(self) -> float | None:
+        """Return when data of our own clients gives the core something to do; None: never.
+
+        Data changes nothing else in the network. So a turn that only carried data to clients leaves
+        the network alone.
+        """
+        return None
 
     def _peer_turn(self, now: float) -> None:
         """Take a turn of the peer port: what came goes to the Edge and to the observers."""
-        if self._load.is_due(now):
-            self.relay.set_load(now, self._load.sample(now, time.process_time(), self._fill()))
         events = self.relay.poll_events()
         if events:
             for event in events:
@@ -389,8 +414,14 @@ class NetworkMember(ABC):
             self._hooks.observe(now, events)
         self._known_keys.look(now)
         edge = self._edge
-        if edge is not None and edge.joined and (edge.pump(now) or not edge.server.settling):
-            edge.server.settle()
+        if edge is not None and edge.joined:
+            if edge.pump(now) or not edge.server.settling:
+                edge.server.settle()
+            edge.arm()
+
+    def _sample_load(self, now: float) -> None:
+        """Measure how busy the relay is."""
+        self.relay.set_load(now, self._load.sample(now, time.process_time(), self._fill()))
 
     def _fill(self) -> float:
         """Return which share of the room for data that waits for peers is taken."""
@@ -515,7 +546,7 @@ def _in_words(policy: RulePolicy | None) -> list[str]:
     """Return each rule of a policy as text."""
     if policy is None:
         return ["everything is allowed"]
-    from laps_relay.policy.rule_text import rules_as_text  # noqa: PLC0415 - only with a policy
+    from laps_relay.policy.rules import rules_as_text  # noqa: PLC0415 - only with a policy
 
     return rules_as_text(policy.rules)
 
@@ -523,3 +554,149 @@ def _in_words(policy: RulePolicy | None) -> list[str]:
 def _wall_us() -> int:
     """Return the time of day in microseconds, as plans have it."""
     return time.time_ns() // 1000
+
+
+class InMemoryClient(Protocol):
+    """A client of the Edge in this process: the upstream, a Stub or a C++ relay."""
+
+    @property
+    def client(self) -> Upstream:
+        """Its session with the Edge."""
+
+    def pump(self, now: float) -> bool:
+        """Carry control messages until none is left; return whether there were any."""
+
+    def poll_timeout(self) -> float | None:
+        """Return when :meth:`handle_timeout` must be called."""
+
+    def handle_timeout(self, now: float) -> None:
+        """Do what is due."""
+
+
+class EdgeUplink(InMemoryClient, Protocol):
+    """What the Edge asks for tracks that its own clients do not have."""
+
+    def open(self, now: float) -> None:
+        """Begin the session."""
+
+    def observe(self, now: float, events: Iterable[RelayEvent]) -> None:
+        """Take what happened at the Edge."""
+
+
+class JoinedEdge:
+    """An Edge and its clients that live in this process: its upstream, and foreign peers.
+
+    ::
+
+        clients --- EdgeRelay ---+--- session 0    the upstream: network, or parents of a Stub
+                                 +--- session -1   a foreign peer: a Stub or a C++ relay
+                                 '--- ...
+
+    Each of them is a MoQT session in memory. Control messages are pumped until none is left.
+    """
+
+    def __init__(self, server: EdgeServer, relay: EdgeRelay, upstream: EdgeUplink) -> None:
+        self.server = server
+        self.relay = relay
+        self._upstream = upstream
+        self._clients: dict[int, InMemoryClient] = {UPSTREAM_SESSION: upstream}
+        """By session; empty once the Edge was left."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at: float | None = None
+
+    # Life
+
+    def open(self) -> None:
+        """Begin the session of the upstream; the server must have its clock."""
+        self._upstream.open(self.server.now)
+
+    def leave(self) -> None:
+        """End the sessions of the upstream and of all foreign peers; do nothing a second time."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        clients, self._clients = self._clients, {}
+        for number in clients:
+            self.relay.remove_session(self.server.now, number)
+        if clients:
+            self.server.settle()
+
+    @property
+    def joined(self) -> bool:
+        """Whether :meth:`leave` was not called yet."""
+        return bool(self._clients)
+
+    # Turns
+
+    def turn(self, now: float, events: Sequence[RelayEvent]) -> bool:
+        """Pass events of the Edge upstream; return whether there were any, or control messages."""
+        if events:
+            self._upstream.observe(now, events)
+        moved = self.pump(now)
+        if moved:
+            self.server.settle()
+        if moved or events:
+            self.arm()
+        return moved or bool(events)
+
+    def pump(self, now: float) -> bool:
+        """Carry control messages until none is left; return whether there were any."""
+        moved = False
+        for number, client in list(self._clients.items()):
+            moved |= client.pump(now)
+            if number != UPSTREAM_SESSION and client.client.closed:
+                del self._clients[number]
+        return moved
+
+    def arm(self) -> None:
+        """Set the timer to the earliest timeout of all clients; data of the Edge changes none."""
+        times = [client.poll_timeout() for client in self._clients.values()]
+        due = min((time for time in times if time is not None), default=None)
+        if due == self._timer_at:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._timer_at = due
+        if due is not None:
+            self._timer = asyncio.get_running_loop().call_at(due, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._timer_at = None
+        for client in list(self._clients.values()):
+            client.handle_timeout(self.server.now)
+        self.server.settle()
+        self.arm()
+
+    # Readings
+
+    @property
+    def collisions(self) -> int:
+        """Names that were refused because another one has the same hash."""
+        return self._upstream.client.collisions
+
+    @property
+    def serves_stubs(self) -> bool:
+        """Whether data goes from or to a Stub."""
+        return False
+
+
+def peer_server_config(
+    config: RelayConfig, certificate: Certificate, reset_key: bytes
+) -> PeerServerConfig:
+    """Return the settings of the peer port."""
+    network = config.network
+    return PeerServerConfig(
+        host=network.host or config.listen.host,
+        port=network.port,
+        backend=config.listen.transport,
+        alpns=PEER_ALPNS if network.cpp_peers else (LAPS2.alpn,),
+        engine=EngineOptions(
+            # Who is there is proved in the session, over the key of this certificate.
+            tls=replace(certificate.tls, verify=False),
+            datagram_size=config.listen.datagram_size,
+            reset_key=reset_key,
+        ),
+        admission=mapping.admission_limits(config),
+    )

@@ -31,8 +31,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 
 from laps_relay.admin.views import PlanState
 from laps_relay.network.settings import NO_PLAN, Plan
-from laps_relay.server.parts import StartError
-from laps_relay.server.state_file import read_state, write_state
+from laps_relay.server.identity import StartError, read_state, write_state
 from laps_wire.nodeid import NodeId
 from laps_wire.plan import (
     ClassRule,

@@ -15,36 +15,38 @@ import time
 from collections.abc import Callable
 from importlib.metadata import version
 from ipaddress import ip_address
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from laps_relay.config import Loaded, RelayConfig, compare, mapping
-from laps_relay.server.auth import TokenAuthorizer
+from laps_relay.config.model import check_admin_token
+from laps_relay.server.auth import TokenAuthorizer, auth_settings
 from laps_relay.server.certificates import Certificate, obtain
 from laps_relay.server.client_drain import ClientDrain
 from laps_relay.server.edge_view import EdgeView
-from laps_relay.server.identity import key_ring, name_hasher, node_id_of, same_member
+from laps_relay.server.identity import (
+    StartError,
+    key_ring,
+    name_hasher,
+    node_id_of,
+    port_key,
+    same_member,
+)
 from laps_relay.server.member import MemberHooks, NetworkMember
 from laps_relay.server.monitor import RelayMonitor
-from laps_relay.server.parts import (
-    StartError,
-    admin_token,
-    auth_settings,
-    mlog_writer,
-    server_config,
-    telemetry_writer,
-)
 from laps_relay.server.plans import read_plan_keys
-from laps_relay.telemetry.logs import Logger, set_level
+from laps_relay.telemetry.logs import Logger, Names, set_level
 from laps_relay.telemetry.metrics import Metrics
 from laps_relay.telemetry.mlog import MlogWriter, TracedRelay
-from laps_relay.telemetry.names import Names
+from laps_relay.telemetry.telemetry import TelemetrySettings, TelemetryWriter
 from laps_sdk.edge.events import RelayEvent
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.reports import PlaybackReports
-from laps_sdk.edge.server import EdgeServer
+from laps_sdk.edge.server import EdgeServer, EdgeServerConfig
 from laps_sdk.errors import TransportError
 from laps_sdk.forwarding.plane import Plane
 from laps_sdk.peering.keys import PeerKeyRing
+from laps_sdk.quic.engine import EngineOptions
 from laps_wire.errors import LapsError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
@@ -52,7 +54,7 @@ from laps_wire.peering.laps2 import RelayType
 if TYPE_CHECKING:
     from laps_relay.admin.server import AdminServer
 
-__all__ = ["RelayApp"]
+__all__ = ["RelayApp", "admin_token"]
 
 VERSION: Final = version("laps-relay")
 _DAY: Final = 86_400.0
@@ -108,7 +110,13 @@ class RelayApp:
         self._mlog: MlogWriter | None = None
         self._playback = PlaybackReports(mapping.report_limits(config))
         self._relay = self._make_edge(config)
-        self.server = EdgeServer(server_config(config, self.certificate), self._relay, self._plane)
+        # Workers share the port but not the node id, which their parent has set.
+        port = f"clients {config.listen.client_port} {loaded.config.network.node_id or ''}"
+        self.server = EdgeServer(
+            server_config(config, self.certificate, port_key(config.state_dir, port)),
+            self._relay,
+            self._plane,
+        )
         self.network: NetworkMember | None = None
         self.client_drain = ClientDrain(
             self.server,
@@ -267,8 +275,7 @@ class RelayApp:
     async def _start_admin(self, config: RelayConfig) -> AdminServer:
         """Bind the admin and let it answer. A relay without an admin does not import it."""
         from laps_relay.admin.app import make_app  # noqa: PLC0415 - only if it is enabled
-        from laps_relay.admin.live import LiveFeed  # noqa: PLC0415
-        from laps_relay.admin.server import AdminServer  # noqa: PLC0415
+        from laps_relay.admin.server import AdminServer, LiveFeed  # noqa: PLC0415
 
         admin, sock = config.admin, self._admin_socket
         token = admin_token(config)
@@ -499,7 +506,8 @@ class RelayApp:
             self.network.joined(now, events)
 
     def _turn(self, now: float) -> None:
-        self.client_drain.turned()
+        if not self.server.ports:
+            self.client_drain.clients_left()
         events, self._happened = [*self._happened, *self._relay.poll_events()], []
         if events:
             self._monitor.turn(now, events)
@@ -539,3 +547,77 @@ def _check_loopback(sock: socket.socket) -> None:
             f"the admin's socket was opened on {host}, which is not loopback, so a token is"
             " needed: set admin.token_file"
         )
+
+
+def server_config(
+    config: RelayConfig, certificate: Certificate, reset_key: bytes
+) -> EdgeServerConfig:
+    """Return the settings of the server for clients."""
+    listen, observe = config.listen, config.observe
+    return EdgeServerConfig(
+        host=listen.host,
+        port=listen.client_port,
+        backend=listen.transport,
+        drafts=tuple(listen.drafts),
+        engine=EngineOptions(
+            tls=certificate.tls,
+            limits=mapping.connection_limits(config),
+            datagram_size=listen.datagram_size,
+            qlog_dir=None if observe.qlog_dir is None else str(observe.qlog_dir),
+            qlog_sample=observe.trace_sample,
+            reset_key=reset_key,
+        ),
+        egress=mapping.egress_limits(config),
+        admission=mapping.admission_limits(config),
+        setup_timeout=listen.setup_timeout,
+    )
+
+
+def admin_token(config: RelayConfig) -> str | None:
+    """Return the admin's token, from the configuration or its file; None: there is none."""
+    admin = config.admin
+    if admin.token is not None:
+        return admin.token.get_secret_value()
+    if admin.token_file is None:
+        return None
+    try:
+        text = admin.token_file.read_text(encoding="ascii").strip()
+    except UnicodeDecodeError:
+        raise StartError(f"admin.token_file {admin.token_file}: is not ASCII") from None
+    except OSError as error:
+        raise StartError(
+            f"admin.token_file {admin.token_file}: cannot be read: {error.strerror}"
+        ) from None
+    try:
+        check_admin_token(text)
+    except ValueError as error:
+        raise StartError(f"admin.token_file {admin.token_file}: {error}") from None
+    return text
+
+
+def mlog_writer(directory: Path, sample: float) -> MlogWriter:
+    """Return the writer of session traces. Raises :class:`StartError`."""
+    try:
+        return MlogWriter(directory, sample, boot=int(time.time()))
+    except OSError as error:
+        raise StartError(
+            f"mlog directory {directory}: {error.strerror}; set observe.mlog_dir"
+        ) from None
+
+
+def telemetry_writer(config: RelayConfig) -> TelemetryWriter | None:
+    """Return the writer of telemetry; None if no directory is configured."""
+    observe = config.observe
+    if observe.telemetry_dir is None:
+        return None
+    return TelemetryWriter(
+        TelemetrySettings(
+            directory=observe.telemetry_dir,
+            relay=config.network.node_id or "0:1",
+            boot=int(time.time()),
+            region=config.network.region,
+            file_bytes=observe.telemetry_file_bytes,
+            file_age=observe.telemetry_file_age,
+            queue=observe.telemetry_queue,
+        )
+    )

@@ -33,8 +33,13 @@ from laps_relay.peer_forwarding.forwarding import PeerPlaneCounters
 from laps_relay.peer_forwarding.traffic import Arrival, Departure
 from laps_relay.server.certificates import Certificate
 from laps_relay.server.identity import RelayIdentity, fresh_context
-from laps_relay.server.joined_edge import UPSTREAM_SESSION, JoinedEdge
-from laps_relay.server.member import MemberHooks, NetworkMember, read_policy
+from laps_relay.server.member import (
+    UPSTREAM_SESSION,
+    JoinedEdge,
+    MemberHooks,
+    NetworkMember,
+    read_policy,
+)
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.server import EdgeServer
 from laps_sdk.forwarding.interfaces import ForwardingPlane

@@ -29,8 +29,7 @@ from typing import Any, Final, Self
 
 from laps_relay.config import RelayConfig
 from laps_relay.server.certificates import Certificate, obtain
-from laps_relay.server.identity import key_ring, node_id_of, worker_node_id
-from laps_relay.server.parts import StartError
+from laps_relay.server.identity import StartError, key_ring, node_id_of, worker_node_id
 from laps_relay.telemetry.logs import Logger
 from laps_sdk.peering.settings import show_contact
 from laps_sdk.quic.udp import bind_udp

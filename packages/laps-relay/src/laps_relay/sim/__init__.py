@@ -11,7 +11,7 @@ and clocks. A run depends on its seed alone, so anybody can replay a failure by 
 
 Entrances:
 
-- :mod:`~laps_relay.sim.runner` runs seeds; :mod:`~laps_relay.sim.figures` sums their outcomes up.
+- :mod:`~laps_relay.sim.runner` runs seeds and sums their outcomes up.
 - :mod:`~laps_relay.sim.mutants` proves that the checks find faults.
 - :mod:`~laps_relay.sim.plans` plays a plan of peerings before relays get it.
 

@@ -1,7 +1,7 @@
 """The cores that the simulator runs, and what its checks read from them.
 
 :data:`RelayCore` is the core of a simulated process. :class:`Tables` is what invariants are checked
-on; :mod:`laps_relay.sim.world.tables` reads it from each kind of core.
+on; :mod:`laps_relay.sim.world.build` reads it from each kind of core.
 """
 
 from __future__ import annotations

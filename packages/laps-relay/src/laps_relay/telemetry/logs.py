@@ -1,25 +1,34 @@
-"""Logging: one line for each event on standard error, as JSON or for a terminal.
+"""Logging: one line for each event on standard error, and how names of tracks are shown.
 
 Text that a peer chose (reasons, implementation strings) is escaped and shortened here, so that no
 peer can forge a line or control a terminal. Warnings of libraries that use :mod:`logging` (asyncio,
 uvicorn) are logged in the same form; their other lines only at the level ``debug``.
 
 A line that cannot be written is lost: a full disk must not stop a relay.
+
+Names in logs and telemetry are keyed hashes by default, so that they stay private. Relays with the
+same key give a track the same hash. Without a configured key each start makes its own, and hashes
+of different starts cannot be joined.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import sys
 from collections.abc import Mapping, MutableMapping
+from hashlib import blake2b
 from typing import Any, Final, Literal, TextIO, cast
 
 import structlog
 
+from laps_wire.hashing import KeyedHasher
+from laps_wire.names import FullTrackName, Namespace
+from laps_wire.reports import hashed_id
 from laps_wire.telemetry import safe_text
 
-__all__ = ["Logger", "configure", "set_level"]
+__all__ = ["Logger", "Names", "configure", "set_level"]
 
 Logger = structlog.typing.FilteringBoundLogger
 Format = Literal["auto", "json", "console"]
@@ -138,3 +147,37 @@ class _Bridge(logging.Handler):
         if record.exc_info:
             fields["exc_info"] = record.exc_info
         self._logger.log(level, record.getMessage(), **fields)
+
+
+class Names:
+    """Formats names for logs and telemetry as configured."""
+
+    __slots__ = ("_hasher", "plain")
+
+    def __init__(
+        self,
+        key: bytes | None = None,
+        *,
+        plain: bool = False,
+        hasher: KeyedHasher | None = None,
+    ) -> None:
+        """``hasher`` is the network's: its relays name tracks alike without a key of their own."""
+        # Any length of key will do: it is hashed to the length that the hasher takes.
+        own = KeyedHasher(blake2b(key).digest() if key else os.urandom(32))
+        self._hasher = own if key or hasher is None else hasher
+        self.plain = plain
+        """Whether logs show names as they are; telemetry never does."""
+
+    def hashed(self, name: FullTrackName | Namespace) -> str:
+        """Return 16 hex digits, as telemetry writes them."""
+        if isinstance(name, FullTrackName):
+            return f"{self._hasher.full_name(name.namespace.fields, name.name):016x}"
+        return self._hasher.end_check(name.fields, b"").hex()[:16]
+
+    def hashed_text(self, text: str) -> str:
+        """Return the hash of an id that a player chose, such as that of its content."""
+        return hashed_id(self._hasher, text)
+
+    def logged(self, name: FullTrackName | Namespace) -> str:
+        """Return the name for a log line: hashed, or plain if that is configured."""
+        return str(name) if self.plain else self.hashed(name)

@@ -1,6 +1,6 @@
-"""``hop.stat`` and ``delivery.sample``: traffic of tracks on each path through the relay.
+"""Telemetry records of traffic: tracks on each path through the relay, clients, and the cache.
 
-::
+``hop.stat`` and ``delivery.sample``::
 
     Plane       clients, Stubs     payload               in_peer  None | node of a Stub
     PeerPlane   other relays       bytes on the link     out_peer None | node of a peer
@@ -9,6 +9,11 @@ For every source of a track that sent something there is one row to clients, wit
 came, even if no client got any. So the bytes of each window are exact, however paths change. Bytes
 between relays are those of data streams with their header, the same at both ends. What clients got
 is in the row of the source that sent most, because an object has no mark of its source.
+
+``client.report`` and ``cache.stat``: the Edge measures objects that it could not send (gaps), the
+time to the first object, the rate, and whether sending stalled while data was waiting. The own
+report of a player (:mod:`laps_sdk.edge.reports`) is a record of its own: the player knows its
+buffer.
 """
 
 from __future__ import annotations
@@ -20,13 +25,25 @@ from typing import Final, TypeAlias
 
 from laps_relay.peer_forwarding.forwarding import LOCAL
 from laps_relay.peer_forwarding.traffic import Arrival, Departure
-from laps_relay.telemetry.network_records import hash_text
+from laps_relay.telemetry.network import hash_text
+from laps_sdk.edge.reports import PlayerWindow
+from laps_sdk.forwarding.cache import CacheTraffic
 from laps_sdk.forwarding.samples import Sample
-from laps_sdk.forwarding.traffic import TrackTraffic
+from laps_sdk.forwarding.traffic import ClientTraffic, TrackTraffic
+from laps_sdk.quic.base import ConnectionStats
 from laps_wire.names import FullTrackName
-from laps_wire.telemetry import DeliverySample, HopStat, MsHistogram
+from laps_wire.reports import Playback
+from laps_wire.telemetry import CacheStat, ClientReport, DeliverySample, HopStat, MsHistogram
 
-__all__ = ["Hop", "HopRecords", "NodeOf", "delivery"]
+__all__ = [
+    "ClientReports",
+    "Hop",
+    "HopRecords",
+    "NodeOf",
+    "cache_stat",
+    "delivery",
+    "player_report",
+]
 
 Hop: TypeAlias = tuple[str, str | None, str | None]
 """Track, node that it came from, node that it went to."""
@@ -197,4 +214,96 @@ def delivery(
         object_id=sample.object_id if sample.object_id <= _LONG_MAX else None,
         in_peer=in_peer,
         out_peer=out_peer,
+    )
+
+
+class ClientReports:
+    """Makes the reports of a window; remembers the byte counters of each connection."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, tuple[int, int]] = {}
+        """Bytes sent and bytes waiting, by session."""
+
+    def records(
+        self,
+        window_ms: int,
+        clients: Iterable[ClientTraffic],
+        connections: Mapping[int, ConnectionStats],
+        text: Callable[[FullTrackName], str],
+        ids: Callable[[int], Playback] = lambda _: Playback(),
+    ) -> Iterator[ClientReport]:
+        """Yield one report for each client that has a subscription.
+
+        ``ids`` returns the hashed ids that a player gave when it connected. Reports that the player
+        sends elsewhere can be joined by them.
+        """
+        before, self._before = self._before, {}
+        for client in clients:
+            stats = connections.get(client.session)
+            if stats is None:
+                continue
+            self._before[client.session] = stats.bytes_sent, stats.queued_bytes
+            sent, waited = before.get(client.session, (0, 0))
+            playback = ids(client.session)
+            stalled = waited > 0 and stats.queued_bytes > 0 and stats.bytes_sent == sent
+            yield ClientReport(
+                session_id=str(client.session),
+                window_ms=window_ms,
+                gaps=client.gaps,
+                stalled=stalled,
+                stall_ms=window_ms if stalled else None,
+                startup_ms=None if client.startup is None else int(client.startup * 1000),
+                bitrate_kbps=(
+                    (stats.bytes_sent - sent) * 8 // window_ms
+                    if window_ms and client.session in before
+                    else None
+                ),
+                player_session=playback.session,
+                content=playback.content,
+                track=None if client.track is None else text(client.track),
+                measured_by="relay",
+            )
+
+
+def player_report(
+    said: PlayerWindow, track: str | None, hashed: Callable[[str], str]
+) -> ClientReport:
+    """Return the record of a player's own report; ids that the player chose are hashed."""
+    return ClientReport(
+        session_id=str(said.session),
+        window_ms=int(said.window * 1000),
+        gaps=said.gaps,
+        stalled=said.stalled,
+        stall_ms=said.stall_ms,
+        startup_ms=said.startup_ms,
+        buffer_ms=said.buffer_ms,
+        latency_ms=said.latency_ms,
+        bitrate_kbps=said.bitrate_kbps,
+        max_throughput_kbps=said.asked_kbps,
+        playback_rate=said.rate,
+        state=said.state,
+        player_session=hashed(said.playback),
+        content=None if said.content is None else hashed(said.content),
+        track=track,
+        measured_by="player",
+        error=said.error,
+    )
+
+
+def cache_stat(
+    window_ms: int, traffic: CacheTraffic, stored: int, joins: int = 0
+) -> CacheStat | None:
+    """Return the record of the cache; None if it is empty and unused."""
+    if traffic.is_idle and not stored and not joins:
+        return None
+    return CacheStat(
+        window_ms=window_ms,
+        hit_bytes=traffic.hits.bytes,
+        miss_bytes=traffic.missed,
+        expired_bytes=traffic.expired,
+        evicted_bytes=traffic.evicted,
+        fetch_joins=joins,
+        stored_bytes=stored,
+        hit_age_ms=traffic.hits.histogram() if traffic.hits.bytes else None,
+        late_age_ms=traffic.late.histogram() if traffic.late.bytes else None,
     )

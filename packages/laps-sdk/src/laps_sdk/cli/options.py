@@ -19,13 +19,13 @@ from typing import Annotated, Any, Final
 import typer
 
 from laps_sdk.cli.output import UsageFault, Voice, one_line
-from laps_sdk.client.core.names import to_namespace, track_path
+from laps_sdk.client.core.objects import to_namespace, track_path
 from laps_sdk.client.core.subscribe_options import LocationLike
 from laps_sdk.client.session import Session, connect
 from laps_sdk.errors import RequestError
 from laps_sdk.quic.endpoint import Backend
 from laps_sdk.quic.moqt import DRAFTS
-from laps_sdk.tokens.envelope import from_text
+from laps_sdk.tokens.claims import from_text
 from laps_sdk.tokens.errors import TokenError
 from laps_sdk.uri import parse_address
 from laps_wire.errors import EncodeError

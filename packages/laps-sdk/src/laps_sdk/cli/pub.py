@@ -22,8 +22,9 @@ from laps_sdk.cli.options import (
 )
 from laps_sdk.cli.output import NothingCameError, UsageFault, Voice, counted, run
 from laps_sdk.cli.stdin import Stdin, chunks, lines
-from laps_sdk.client.core.names import track_path
+from laps_sdk.client.core.objects import track_path
 from laps_sdk.client.publication import PublishedTrack
+from laps_sdk.errors import ConnectionLostError
 
 __all__ = ["pub"]
 
@@ -110,6 +111,11 @@ def pub(
                     voice.end_status()
                 await published.end()
         voice.remark(f"{counted(pace.sent, 'object')}, {counted(pace.size, 'byte')}")
+        if published.lost:
+            raise ConnectionLostError(
+                f"the connection was lost, and {counted(published.lost, 'object')} that had been"
+                " sent may not have arrived"
+            )
 
     run(work())
 

@@ -27,8 +27,7 @@ from laps_sdk.cli.options import (
     track_of,
 )
 from laps_sdk.cli.output import NothingCameError, Voice, counted, run
-from laps_sdk.client.core.names import track_path
-from laps_sdk.client.core.objects import Object
+from laps_sdk.client.core.objects import Object, track_path
 from laps_sdk.client.core.subscribe_options import LocationLike, Start
 from laps_sdk.client.fetch import Fetch
 from laps_sdk.client.session import Session

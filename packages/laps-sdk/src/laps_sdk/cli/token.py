@@ -21,7 +21,7 @@ from laps_wire.errors import LapsError
 from laps_wire.names import FullTrackName
 
 if TYPE_CHECKING:
-    from laps_sdk.tokens.keys import Algorithm
+    from laps_sdk.tokens.signing import Algorithm
 
 __all__ = ["app"]
 

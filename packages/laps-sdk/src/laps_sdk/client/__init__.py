@@ -14,13 +14,11 @@ Applications import every public name from :mod:`laps_sdk`. A session outlives i
     reconnect   Reconnector: the current link; dials again after a loss, moves after a GOAWAY
         |
         v
-    dial        resolves, checks the certificate, agrees on a draft; options say how
+    dial        resolves, checks the certificate, agrees on a draft; ConnectOptions say how
         |
         v
-    link        Link: one MoQT session on one connection; Request: one request and its answer
-        |
-        v
-    incoming    streams and datagrams, by track alias, to subscriptions and fetches
+    link        Link: one MoQT session on one connection; Request: one request and its answer;
+                Incoming: streams and datagrams, by track alias, to subscriptions and fetches
 
 ``iteration`` has the queue, ``async with`` and ``async for`` of everything that is received.
 ``core`` holds the decisions that need no I/O. In the SDK only ``cli`` and ``testing`` may import

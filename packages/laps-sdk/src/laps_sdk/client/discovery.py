@@ -11,8 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from laps_sdk.client.core.names import namespace_path, track_path
-from laps_sdk.client.core.objects import NamespaceAdded, NamespaceRemoved, TrackAdded, TrackRemoved
+from laps_sdk.client.core.objects import (
+    NamespaceAdded,
+    NamespaceRemoved,
+    TrackAdded,
+    TrackRemoved,
+    namespace_path,
+    track_path,
+)
 from laps_sdk.client.iteration import ItemIterator, ReceiveQueue
 from laps_sdk.client.link import Link, Offer, Request
 from laps_sdk.client.reconnect import Reconnector

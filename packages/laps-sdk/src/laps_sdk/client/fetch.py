@@ -9,10 +9,9 @@ import asyncio
 from collections.abc import Callable
 
 from laps_sdk.client.core.objects import Object, decode_object_extensions, to_object
-from laps_sdk.client.core.window import WindowLimits
-from laps_sdk.client.incoming import InStream
+from laps_sdk.client.core.subscribe_options import WindowLimits
 from laps_sdk.client.iteration import ItemIterator, ReceiveQueue
-from laps_sdk.client.link import Link, Request
+from laps_sdk.client.link import InStream, Link, Request
 from laps_sdk.client.reconnect import Reconnector
 from laps_sdk.errors import ConnectionLostError, RequestError
 from laps_wire.errors import LapsError, RemoteError

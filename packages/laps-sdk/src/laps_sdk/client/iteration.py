@@ -11,11 +11,12 @@ nothing from the relay.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from laps_sdk.client.core.window import Verdict, Window, WindowLimits
+from laps_sdk.client.core.subscribe_options import Verdict, Window, WindowLimits
 
 if TYPE_CHECKING:
     from typing import Self
@@ -28,16 +29,19 @@ T = TypeVar("T")
 class ReceiveQueue(Generic[T]):
     """A bounded queue of items of known size, then an end or an error.
 
-    ``resume`` is called when a full queue has room again.
+    ``resume`` is called when a full queue has room again, ``dropped`` with each item that a full
+    queue drops.
     """
 
-    __slots__ = ("_changed", "_error", "_items", "_over", "_resume", "window")
+    __slots__ = ("_changed", "_dropped", "_error", "_items", "_over", "_resume", "window")
 
     def __init__(
         self,
         limits: WindowLimits | None = None,
         resume: Callable[[], None] | None = None,
+        dropped: Callable[[T], None] | None = None,
     ) -> None:
+        self._dropped = dropped
         self.window = Window(limits or WindowLimits())
         self._items: deque[tuple[T, int]] = deque()
         self._resume = resume
@@ -60,16 +64,22 @@ class ReceiveQueue(Generic[T]):
         """
         window = self.window
         while (verdict := window.judge(size)) is Verdict.DROP_OLDEST:
-            _, old = self._items.popleft()
+            oldest, old = self._items.popleft()
             window.give(old)
-            window.drop(old)
+            self.drop(oldest, old)
         if verdict is Verdict.DROP_NEWEST:
-            window.drop(size)
+            self.drop(item, size)
             return False
         window.take(size)
         self._items.append((item, size))
         self._changed.set()
         return True
+
+    def drop(self, item: T, size: int) -> None:
+        """Count an item that is dropped, and report it."""
+        self.window.drop(size)
+        if self._dropped is not None:
+            self._dropped(item)
 
     def end(self, error: BaseException | None = None) -> None:
         """End the queue after its present items; an error is raised after them."""
@@ -96,7 +106,7 @@ class ReceiveQueue(Generic[T]):
         return item
 
 
-class ItemIterator(Generic[T]):
+class ItemIterator(ABC, Generic[T]):
     """An async iterator and context manager over a receive queue.
 
     Subclasses define how it starts (:meth:`_begin`) and how it ends (:meth:`_finish`). Both are
@@ -145,10 +155,10 @@ class ItemIterator(Generic[T]):
             self._finish()
             self._queue.end(error)
 
+    @abstractmethod
     async def _begin(self) -> None:
         """Send the request to the relay."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _finish(self) -> None:
         """Withdraw the request."""
-        raise NotImplementedError

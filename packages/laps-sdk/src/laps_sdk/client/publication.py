@@ -17,12 +17,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from laps_sdk.client.core.names import track_path
 from laps_sdk.client.core.numbering import Delivery, Numbering
-from laps_sdk.client.core.objects import encode_object_extensions
+from laps_sdk.client.core.objects import encode_object_extensions, track_path
 from laps_sdk.client.link import Link, Request
 from laps_sdk.errors import ConnectionLostError, DatagramTooLargeError
 from laps_sdk.quic.base import OutStream
@@ -48,7 +48,10 @@ if TYPE_CHECKING:
 
     from laps_sdk.client.reconnect import Reconnector
 
-__all__ = ["Group", "PublishedTrack", "Receiver", "transport_priority"]
+__all__ = ["Group", "PublishedTrack", "Receiver", "SentStream", "transport_priority"]
+
+_PRUNE: Final = 64
+"""Records of objects or streams after which the acknowledged ones are removed."""
 
 
 class Receiver:
@@ -63,6 +66,32 @@ class Receiver:
         self.delivery = delivery
         self.streams = 0
         """Streams opened so far; PUBLISH_DONE carries their number."""
+
+
+class SentStream:
+    """The objects of a stream that the relay has not acknowledged, by the offsets of their ends."""
+
+    __slots__ = ("ends", "link", "size", "stream")
+
+    def __init__(self, link: Link, stream: OutStream) -> None:
+        self.link = link
+        self.stream = stream
+        self.size = 0
+        self.ends: deque[int] = deque()
+
+    def wrote(self, size: int) -> None:
+        """Count an object of ``size`` bytes, its header included."""
+        self.size += size
+        self.ends.append(self.size)
+        if len(self.ends) >= _PRUNE:
+            self.prune()
+
+    def prune(self) -> int:
+        """Forget acknowledged objects; return how many are left."""
+        ends, acknowledged = self.ends, self.size - self.stream.unacknowledged
+        while ends and ends[0] <= acknowledged:
+            ends.popleft()
+        return len(ends)
 
 
 class PublishedTrack:
@@ -81,8 +110,10 @@ class PublishedTrack:
         "_on_end",
         "_properties",
         "_reconnector",
+        "_streams",
         "_timestamps",
         "bytes",
+        "lost",
         "name",
         "objects",
         "priority",
@@ -122,6 +153,12 @@ class PublishedTrack:
         """Bytes of payload sent."""
         self.unsent = 0
         """Objects that were numbered but not sent: without a subscriber, or too old."""
+        self.lost = 0
+        """Objects that were sent on a connection that ended before the relay acknowledged them.
+
+        The relay may have received some of them. Datagrams do not count.
+        """
+        self._streams: deque[SentStream] = deque()
         self._current: Group | None = None
         self._news = asyncio.Event()
         self._attached = False
@@ -146,6 +183,14 @@ class PublishedTrack:
         """Whether there is a subscriber now, so that the relay accepts objects."""
         receiver = self.receiver
         return receiver is not None and receiver.delivery.forward
+
+    @property
+    def unacknowledged(self) -> int:
+        """Objects that were sent and that the relay has not acknowledged yet, without datagrams."""
+        streams = self._streams
+        while streams and not streams[0].prune() and streams[0].stream.closed:
+            streams.popleft()
+        return sum(sent.prune() for sent in streams)
 
     async def subscribed(self) -> None:
         """Wait for a subscriber; raises the error that ends the track."""
@@ -284,6 +329,15 @@ class PublishedTrack:
         except TimeoutError:
             return False
 
+    def check_connected(self) -> None:
+        """Raise ``ConnectionLostError`` if nothing can be sent now: the relay is gone."""
+        receiver = self.receiver
+        if (not self._attached) if receiver is None else receiver.link.error is not None:
+            self._check()
+            raise ConnectionLostError(
+                f"{track_path(self.name)}: there is no connection to the relay now"
+            )
+
     def stamp(self) -> float | None:
         """Return the capture time for the next object; None without timestamps."""
         return time.time() if self._timestamps else None
@@ -361,6 +415,7 @@ class PublishedTrack:
 
     def detach(self, link: Link) -> None:
         """See ``Durable``."""
+        self.count_lost(link)
         if self.receiver is not None and self.receiver.link is link:
             self.receiver = None
             self._attached = False
@@ -374,6 +429,27 @@ class PublishedTrack:
             self._error = error
         self.receiver = None
         self._news.set()
+
+    def begin_stream(self, link: Link, stream: OutStream) -> SentStream:
+        """Return the record of a new stream."""
+        streams = self._streams
+        if len(streams) >= _PRUNE and not len(streams) % _PRUNE:
+            self._streams = streams = deque(
+                each for each in streams if each.prune() or not each.stream.closed
+            )
+        sent = SentStream(link, stream)
+        streams.append(sent)
+        return sent
+
+    def count_lost(self, link: Link | None = None) -> None:
+        """Count the unacknowledged objects of a link that has ended; None stands for all links."""
+        kept: deque[SentStream] = deque()
+        for sent in self._streams:
+            if link is None or sent.link is link:
+                self.lost += sent.prune()
+            else:
+                kept.append(sent)
+        self._streams = kept
 
     # The relay's side
 
@@ -445,6 +521,7 @@ class Group:
         "_link",
         "_missed",
         "_priority",
+        "_sent",
         "_stream",
         "_subgroup",
         "_track",
@@ -470,6 +547,7 @@ class Group:
         self._priority = priority
         self._link: Link | None = None
         self._stream: OutStream | None = None
+        self._sent: SentStream | None = None
         self._writer: SubgroupWriter | None = None
         self._unwanted = False
         self._hurried = False
@@ -500,10 +578,14 @@ class Group:
         ttl: float | None = None,
         fin: bool = False,
     ) -> Location:
-        """Send the next object without waiting, even if the connection is congested."""
+        """Send the next object without waiting, even if the connection is congested.
+
+        Raises ``ConnectionLostError`` while there is no connection.
+        """
         if self.closed:
             raise StateError(f"group {self.group} has ended")
         track = self._track
+        track.check_connected()
         stamp = track.stamp()
         location = track.take(self.group)
         if fin:
@@ -520,14 +602,16 @@ class Group:
         if self._stream is None or self._link is not link or self._stream.closed:
             self._open(link, receiver.alias, ttl)
             receiver.streams += 1
-        stream, writer = self._stream, self._writer
-        if stream is None or writer is None:
+        stream, writer, sent = self._stream, self._writer, self._sent
+        if stream is None or writer is None or sent is None:
             raise StateError(f"group {self.group} has no stream")
         if ttl is not None or self._hurried:
             # A deadline applies to its own object only, not to those after it.
             stream.set_deadline(None if ttl is None else link.connection.now + ttl)
         self._hurried = ttl is not None
+        size = len(payload)
         if writer.object_id < 0:
+            size += len(writer.start)
             stream.write(writer.start)
         head = writer.object_header(location.object, len(payload), extensions=block)
         # A short payload is joined: a second write costs more than the copy.
@@ -537,6 +621,7 @@ class Group:
             stream.write(head)
             stream.write(payload, fin)
         track.sent(len(payload))
+        sent.wrote(size + len(head))
         if fin:
             self._forget()
         return location
@@ -565,6 +650,7 @@ class Group:
             drop_code=int(drop),
             deadline=None if ttl is None else link.connection.now + ttl,
         )
+        self._sent = self._track.begin_stream(link, self._stream)
         header = SubgroupHeader(
             track_alias=alias,
             group_id=self.group,

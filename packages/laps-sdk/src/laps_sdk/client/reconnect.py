@@ -18,9 +18,8 @@ import random
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from laps_sdk.client.dial import DialledLink, dial
+from laps_sdk.client.dial import ConnectOptions, DialledLink, dial
 from laps_sdk.client.link import Link, LinkCallbacks
-from laps_sdk.client.options import ConnectOptions
 from laps_sdk.errors import (
     ConnectError,
     ConnectionLostError,

@@ -9,29 +9,35 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
-from laps_sdk.client.core.names import NamespaceLike, TrackLike, to_namespace, to_track
 from laps_sdk.client.core.numbering import Numbering, first_group
-from laps_sdk.client.core.objects import TrackStatus
+from laps_sdk.client.core.objects import (
+    NamespaceLike,
+    TrackLike,
+    TrackStatus,
+    to_namespace,
+    to_track,
+    track_path,
+)
 from laps_sdk.client.core.playback import Playback
 from laps_sdk.client.core.progress import Gap
 from laps_sdk.client.core.subscribe_options import (
     LocationLike,
     Start,
     SubscriptionOptions,
+    WindowLimits,
     fetch_end,
     to_filter,
     to_location,
 )
-from laps_sdk.client.core.window import WindowLimits
+from laps_sdk.client.dial import CLIENT_EGRESS, DEAD_AFTER, Backoff, ConnectOptions, TokenLike
 from laps_sdk.client.discovery import Announcement, Namespaces, Tracks
 from laps_sdk.client.fetch import Fetch
 from laps_sdk.client.link import Link, Offer
-from laps_sdk.client.options import CLIENT_EGRESS, Backoff, ConnectOptions, TokenLike
 from laps_sdk.client.publication import PublishedTrack
 from laps_sdk.client.reconnect import Reconnector
 from laps_sdk.client.reporter import Reporter
 from laps_sdk.client.subscription import Subscription
-from laps_sdk.errors import RequestError
+from laps_sdk.errors import ConnectionLostError, RequestError
 from laps_sdk.quic.base import ConnectionLimits, ConnectionStats, EgressLimits
 from laps_sdk.quic.endpoint import Backend
 from laps_sdk.quic.moqt import DRAFTS
@@ -45,8 +51,7 @@ from laps_wire.moqt.messages import Publish as PublishMessage
 from laps_wire.moqt.messages import RequestOk
 from laps_wire.moqt.messages import Subscribe as SubscribeMessage
 from laps_wire.moqt.messages import TrackStatus as TrackStatusMessage
-from laps_wire.moqt.parameters import Parameters
-from laps_wire.moqt.properties import DEFAULT_PRIORITY, TrackProperties
+from laps_wire.moqt.parameters import DEFAULT_PRIORITY, Parameters, TrackProperties
 from laps_wire.moqt.session import Event, RequestReceived
 from laps_wire.moqt.structures import StandaloneFetch
 from laps_wire.names import FullTrackName, Namespace
@@ -74,12 +79,24 @@ _ORDERS = {"ascending": GroupOrder.ASCENDING, "descending": GroupOrder.DESCENDIN
 class Session:
     """A session with a relay; :func:`laps_sdk.connect` makes it."""
 
-    __slots__ = ("_aliases", "_announcements", "_published", "_reconnector", "_watchers")
+    __slots__ = (
+        "_aliases",
+        "_announcements",
+        "_ended",
+        "_published",
+        "_reconnector",
+        "_reports",
+        "_watchers",
+    )
 
     def __init__(self, address: RelayAddress, options: ConnectOptions) -> None:
         self._reconnector = Reconnector(address, options, self._request_received)
         self._aliases = itertools.count(1)
         self._published: dict[FullTrackName, PublishedTrack] = {}
+        self._ended: list[PublishedTrack] = []
+        """Tracks that have ended with objects that the relay had not acknowledged."""
+        self._reports: set[FullTrackName] = set()
+        """Tracks of playback reports, which may be lost."""
         self._watchers: dict[Tracks, None] = {}
         self._announcements: dict[Namespace, Announcement] = {}
 
@@ -93,13 +110,30 @@ class Session:
         await self._close(drain=error is None)
 
     async def close(self) -> None:
-        """End every track and the session, after all written data is sent."""
+        """End every track and the session, after all written data is sent.
+
+        Raises ``ConnectionLostError`` if the relay did not acknowledge all of it.
+        """
         await self._close(drain=True)
 
     async def _close(self, *, drain: bool) -> None:
+        connected = self.connected
         for track in list(self._published.values()):
             track.end_now()
         await self._reconnector.close(drain=drain)
+        if not drain:
+            return
+        missing: list[str] = []
+        ended, self._ended = self._ended, []
+        for track in ended:
+            before = 0 if not connected else track.lost
+            track.count_lost()
+            if track.lost > before:
+                missing.append(f"{track.lost - before} of {track_path(track.name)}")
+        if missing:
+            raise ConnectionLostError(
+                f"objects that the relay did not acknowledge: {', '.join(missing)}"
+            )
 
     # Getters
 
@@ -209,6 +243,10 @@ class Session:
 
     def _track_ended(self, track: PublishedTrack) -> None:
         self._published.pop(track.name, None)
+        if track.name not in self._reports:
+            self._ended = [
+                each for each in (*self._ended, track) if each.lost or each.unacknowledged
+            ]
         announcement = self._announcements.get(track.name.namespace)
         # A track that failed before it was announced takes nothing back from the others.
         if announcement is not None and track.name in announcement.users:
@@ -235,6 +273,7 @@ class Session:
             raise EncodeError(f"interval {interval}: must be 1 second or more")
         state = Playback(uuid.uuid4().hex if playback is None else playback, content)
         name = FullTrackName(to_namespace(namespace), state.session.encode())
+        self._reports.add(name)
         publish = functools.partial(
             self.publish, name, priority=_REPORT_PRIORITY, first=0, timestamps=False
         )
@@ -431,6 +470,8 @@ def connect(
     reconnect: bool = True,
     timeout: float = 10.0,
     backoff: Backoff | None = None,
+    keepalive: float | None = None,
+    dead_after: float = DEAD_AFTER,
     limits: ConnectionLimits | None = None,
     egress: EgressLimits | None = None,
     top_n: int | None = None,
@@ -449,6 +490,11 @@ def connect(
     ``token`` authorizes the session: a token, or a function that returns a new one for each
     connection. ``timeout`` limits the wait for a connection and for each answer, in seconds. A
     lost connection is restored after the delays of ``backoff``, unless ``reconnect`` is False.
+
+    A relay that is silent gets a PING every ``keepalive`` seconds, by default four times in
+    ``dead_after``. If nothing arrives for ``dead_after`` seconds, the connection is lost. With 0
+    only the idle timeout of ``limits`` ends it.
+
     ``top_n`` limits discovery to the highest-ranking tracks below each prefix. ``network`` is the
     memory network of a test.
     """
@@ -465,6 +511,8 @@ def connect(
             reconnect=reconnect,
             timeout=timeout,
             backoff=backoff or Backoff(),
+            keepalive=keepalive,
+            dead_after=dead_after,
             limits=limits or ConnectionLimits(),
             egress=egress or CLIENT_EGRESS,
             top_n=top_n,

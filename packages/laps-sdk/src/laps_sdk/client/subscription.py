@@ -20,16 +20,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from laps_sdk.client.core.names import track_path
-from laps_sdk.client.core.objects import Object, decode_object_extensions, to_object
+from laps_sdk.client.core.objects import Object, decode_object_extensions, to_object, track_path
 from laps_sdk.client.core.progress import ANY_OBJECT, Gap, GapCause, Progress
-from laps_sdk.client.core.subscribe_options import SubscriptionOptions
-from laps_sdk.client.core.window import Verdict, Window, WindowLimits
+from laps_sdk.client.core.subscribe_options import (
+    SubscriptionOptions,
+    Verdict,
+    Window,
+    WindowLimits,
+)
+from laps_sdk.client.dial import ConnectOptions
 from laps_sdk.client.fetch import FetchRun
-from laps_sdk.client.incoming import InStream
 from laps_sdk.client.iteration import ItemIterator, ReceiveQueue
-from laps_sdk.client.link import Link, Offer, Request
-from laps_sdk.client.options import ConnectOptions
+from laps_sdk.client.link import InStream, Link, Offer, Request
 from laps_sdk.client.reconnect import Reconnector
 from laps_sdk.errors import (
     RequestError,
@@ -41,8 +43,7 @@ from laps_wire.errors import LapsError, RemoteError
 from laps_wire.moqt.codepoints import PUBLISH_DONE_CODES, GroupOrder, ObjectStatus, RequestErrorCode
 from laps_wire.moqt.data import MoqObject, RangeEnd, RangeKind
 from laps_wire.moqt.messages import STREAM_COUNT_UNKNOWN, PublishDone, SubscribeOk
-from laps_wire.moqt.parameters import Parameters
-from laps_wire.moqt.properties import TrackProperties
+from laps_wire.moqt.parameters import Parameters, TrackProperties
 from laps_wire.moqt.session import (
     Event,
     OkMessage,
@@ -67,6 +68,7 @@ class Subscription(ItemIterator[Object]):
     __slots__ = (
         "_alias",
         "_backfill",
+        "_drops",
         "_fill_from",
         "_find_offer",
         "_gap_timer",
@@ -96,7 +98,7 @@ class Subscription(ItemIterator[Object]):
         on_gap: Callable[[Gap], None] | None,
         find_offer: Callable[[Link, FullTrackName], Offer | None],
     ) -> None:
-        super().__init__(ReceiveQueue(options.limits, self._resume))
+        super().__init__(ReceiveQueue(options.limits, self._resume, self._note_drop))
         self._reconnector = reconnector
         self.name = name
         self._options = options
@@ -105,6 +107,8 @@ class Subscription(ItemIterator[Object]):
         self.order = options.order or GroupOrder.ASCENDING
         self._progress = Progress(late=options.gap_after)
         self._gap_timer: asyncio.TimerHandle | None = None
+        self._drops: tuple[Location, Location] | None = None
+        """Objects that were dropped one after the other, and are not reported yet."""
         self.gaps: deque[Gap] = deque(maxlen=_KEPT_GAPS)
         """The most recent gaps, oldest first."""
         self.objects = 0
@@ -139,9 +143,9 @@ class Subscription(ItemIterator[Object]):
         """Objects that arrived after they were reported as a gap."""
         return self._progress.late
 
-    def dropped_early(self, size: int) -> None:
+    def dropped_early(self, obj: Object, size: int) -> None:
         """Count an object that was dropped before it was queued."""
-        self._queue.window.drop(size)
+        self._queue.drop(obj, size)
 
     @property
     def queued(self) -> int:
@@ -353,6 +357,23 @@ class Subscription(ItemIterator[Object]):
         self._gap_timer = None
         self.report()
 
+    def _note_drop(self, obj: Object) -> None:
+        """Remember an object that was dropped; those that follow each other are one gap."""
+        location, drops = Location(obj.group, obj.object), self._drops
+        if drops is None:
+            asyncio.get_running_loop().call_soon(self._report_drops)
+        elif (location.group, location.object - 1) == drops[1]:
+            self._drops = drops[0], location
+            return
+        else:
+            self._report_drops()
+        self._drops = location, location
+
+    def _report_drops(self) -> None:
+        drops, self._drops = self._drops, None
+        if drops is not None:
+            self.note_gap(Gap(first=drops[0], last=drops[1], cause=GapCause.DROPPED))
+
     def note_gap(self, gap: Gap) -> None:
         """Record a gap and call ``on_gap``."""
         self.gaps.append(gap)
@@ -407,6 +428,7 @@ class Subscription(ItemIterator[Object]):
         self.report()
 
     def _finish(self) -> None:
+        self._report_drops()
         self._reconnector.leave(self)
         self._teardown.cancel()
         self._backfill.cancel()
@@ -493,11 +515,11 @@ class Backfill:
         """Hold a live object, within the limits of the receive queue."""
         window = self._window
         while (verdict := window.judge(size)) is Verdict.DROP_OLDEST:
-            _, old = self._kept.popleft()
+            oldest, old = self._kept.popleft()
             window.give(old)
-            self._owner.dropped_early(old)
+            self._owner.dropped_early(oldest, old)
         if verdict is Verdict.DROP_NEWEST:
-            self._owner.dropped_early(size)
+            self._owner.dropped_early(obj, size)
             return
         window.take(size)
         self._kept.append((obj, size))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from laps_wire.buffer import Reader, Writer
+from laps_wire.buffer import QUIC_MAX, Reader, Writer
 from laps_wire.errors import MalformedError
 from laps_wire.moqt.codepoints import (
     ONLY,
@@ -21,7 +21,6 @@ from laps_wire.moqt.keyvalue import KeyValue, KeyValues, read_pairs, write_pairs
 from laps_wire.moqt.messages import RequestError
 from laps_wire.moqt.structures import MAX_REASON_LENGTH
 from laps_wire.moqt.versions import Draft
-from laps_wire.varint import QUIC_MAX
 
 __all__ = [
     "done_code",

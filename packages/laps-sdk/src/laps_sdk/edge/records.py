@@ -33,8 +33,7 @@ from laps_sdk.forwarding.ranking import Ranking
 from laps_wire.moqt.codepoints import GroupOrder, RequestErrorCode
 from laps_wire.moqt.keyvalue import KeyValues
 from laps_wire.moqt.messages import Fetch, FetchTarget
-from laps_wire.moqt.parameters import Parameters
-from laps_wire.moqt.properties import TrackProperties
+from laps_wire.moqt.parameters import Parameters, TrackProperties
 from laps_wire.moqt.session import AuthToken, Kind, State
 from laps_wire.moqt.structures import Location, SubscriptionFilter
 from laps_wire.moqt.versions import Draft

@@ -679,7 +679,7 @@ class EdgeRelay:
     def poll_events(self) -> list[RelayEvent]:
         """Return the events since the last call, for logs and telemetry."""
         events, self._state.events = self._state.events, []
-        if self._desk is not None:
+        if self._desk is not None and self._desk.refused:
             events += [ReportsRefused(*refused) for refused in self._desk.poll_refused()]
         return events
 

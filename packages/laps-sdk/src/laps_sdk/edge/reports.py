@@ -217,13 +217,14 @@ def _is_behind(last: PlayerReport | None, report: PlayerReport) -> bool:
 class PlaybackReports:
     """The reports of the players of all sessions of an Edge."""
 
-    __slots__ = ("_gone", "_players", "_refused", "_taken", "limits")
+    __slots__ = ("_gone", "_players", "_taken", "limits", "refused")
 
     def __init__(self, limits: ReportLimits) -> None:
         self.limits = limits
         self._players: dict[int, _Player] = {}
         self._gone: list[PlayerWindow] = []
-        self._refused: dict[tuple[int, str], tuple[str, int]] = {}
+        self.refused: dict[tuple[int, str], tuple[str, int]] = {}
+        """What was refused since the last :meth:`poll_refused`: reason and count."""
         self._taken = 0
 
     # Sessions
@@ -276,16 +277,16 @@ class PlaybackReports:
 
     def refuse(self, session: int, kind: str, reason: str) -> None:
         """Count something of a session that is refused."""
-        _, count = self._refused.get((session, kind), ("", 0))
-        self._refused[session, kind] = reason, count + 1
+        _, count = self.refused.get((session, kind), ("", 0))
+        self.refused[session, kind] = reason, count + 1
 
     # Polls
 
     def poll_refused(self) -> list[Refused]:
         """Return what was refused since the last call."""
-        if not self._refused:
+        if not self.refused:
             return []
-        refused, self._refused = self._refused, {}
+        refused, self.refused = self.refused, {}
         return [
             Refused(session, kind, reason, count)
             for (session, kind), (reason, count) in refused.items()

@@ -39,7 +39,7 @@ from laps_wire.moqt.setup import SetupOptions
 from laps_wire.moqt.top_n import TOP_N_EXTENSIONS, top_n_options
 from laps_wire.moqt.versions import Draft
 
-__all__ = ["EdgeServer", "EdgeServerConfig"]
+__all__ = ["EdgePort", "EdgeServer", "EdgeServerConfig"]
 
 _SETUP: Final = SetupOptions(moqt_implementation="laps-relay", unknown=top_n_options())
 
@@ -196,11 +196,6 @@ class EdgeServer(TurnServer):
         """Run the timers of both planes."""
         self.relay.handle_timeout(now)
         self.plane.handle_timeout(now)
-
-
-__all__ = [
-    "EdgePort",
-]
 
 
 class EdgePort:

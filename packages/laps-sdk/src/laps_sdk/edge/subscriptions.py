@@ -59,8 +59,7 @@ from laps_wire.moqt.messages import (
     Subscribe,
     SubscribeOk,
 )
-from laps_wire.moqt.parameters import Parameters
-from laps_wire.moqt.properties import TrackProperties
+from laps_wire.moqt.parameters import Parameters, TrackProperties
 from laps_wire.moqt.session import UpdateReceived
 from laps_wire.moqt.structures import Location
 from laps_wire.moqt.top_n import RANK_PROPERTY

@@ -54,8 +54,7 @@ from laps_wire.moqt.messages import (
     StandaloneFetch,
     TrackStatus,
 )
-from laps_wire.moqt.parameters import Parameters
-from laps_wire.moqt.properties import DEFAULT_PRIORITY
+from laps_wire.moqt.parameters import DEFAULT_PRIORITY, Parameters
 from laps_wire.moqt.structures import Location, SubscriptionFilter
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName

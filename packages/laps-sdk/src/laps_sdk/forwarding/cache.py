@@ -17,6 +17,7 @@ What was given, missed and forgotten is in :class:`CacheFigures`.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -248,8 +249,10 @@ SEGMENT_COST: Final = 960
 """Bytes that a segment takes besides its chunks."""
 _RANGE_COST: Final = 80
 """Bytes that one more range of ids takes."""
-CHUNK_COST: Final = 56
-"""Bytes that a chunk takes besides its length: its object's head and the list's entry."""
+CHUNK_COST: Final = 72
+"""Bytes that a chunk takes besides its length: its object's head and the lists' entries."""
+_TICK: Final = 0.05
+"""Seconds within which chunks count as one time."""
 
 
 class CachedObject(NamedTuple):
@@ -283,11 +286,13 @@ class Segment:
 
     __slots__ = (
         "_last_end",
+        "_last_head",
         "base",
         "born",
         "chunks",
         "cost",
         "count",
+        "counts",
         "default_priority",
         "draft",
         "expires",
@@ -297,10 +302,15 @@ class Segment:
         "ids",
         "last_id",
         "last_start",
-        "live",
+        "left",
+        "lefts",
+        "next",
         "origin",
+        "payloads",
+        "released",
         "size",
         "subgroup_id",
+        "ticks",
     )
 
     def __init__(
@@ -314,6 +324,7 @@ class Segment:
         default_priority: int,
         born: float,
         origin: int | None = None,
+        left: int = 0,
     ) -> None:
         self.group = group
         self.header = header
@@ -325,11 +336,25 @@ class Segment:
         self.draft = draft
         self.base = base
         """The object before its first one on the stream; -1 if there was none."""
+        self.left = left
+        """Payload bytes of that object with which it begins; others are in another segment."""
         self.default_priority = default_priority
         """What objects have whose header names no priority."""
         self.born = born
         self.expires = float("inf")
         self.chunks: list[bytes] = []
+        self.counts = array("I")
+        """For each chunk: how many objects begin in it ..."""
+        self.payloads = array("I")
+        """... how many bytes of it are payload ..."""
+        self.lefts = array("Q")
+        """... and how many payload bytes its last object lacks at its end."""
+        self.ticks: list[tuple[int, float]] = []
+        """When chunks came: the first one of each short time, and that time."""
+        self.next: Segment | None = None
+        """Where the same stream goes on."""
+        self.released = False
+        """Whether the bytes were given back."""
         self.size = 0
         """Of all chunks."""
         self.cost = 0
@@ -342,9 +367,8 @@ class Segment:
         """The last of them."""
         self.last_start = 0
         """Where the last of them does."""
-        self._last_end = 0  # and where it ends, once all of it is here
-        self.live = True
-        """Whether its last object may still grow."""
+        self._last_head = 0  # how long its head is
+        self._last_end = left  # and where it ends, once all of it is here
         self.finished = False
         """Whether the subgroup ended with a FIN behind it."""
 
@@ -365,14 +389,36 @@ class Segment:
         """The objects of which every byte is here."""
         if self.size >= self._last_end:
             return self.ids
+        if sum(map(len, self._rest())) >= self._last_end - self.size:
+            return self.ids
         whole = self.ids.union(Ranges())
         whole.discard(self.last_id)
         return whole
 
-    def append(self, body: bytes, marks: list[Mark]) -> None:
+    def _rest(self) -> Iterator[memoryview]:
+        """What follows of its last object in other segments."""
+        lacks = self._last_end - self.size
+        following = self.next
+        while lacks > 0 and following is not None and following.base == self.last_id:
+            for chunk in following.chunks:
+                piece = memoryview(chunk)[:lacks]
+                lacks -= len(piece)
+                if piece:
+                    yield piece
+            following = following.next
+
+    def append(self, now: float, body: bytes, marks: list[Mark]) -> None:
         """Keep more bytes; ``marks`` are the objects that begin in them."""
+        payload = len(body)
+        for _, start, end in marks:
+            payload -= end - start
+        self.counts.append(len(marks))
+        self.payloads.append(payload)
+        ticks = self.ticks
+        if not ticks or now - ticks[-1][1] > _TICK:
+            ticks.append((len(self.chunks), now))
         if marks:
-            last, start, payload = marks[-1]
+            last, start, behind = marks[-1]
             first_id, last_id = marks[0][0].object_id, last.object_id
             if last_id - first_id + 1 == len(marks):
                 self.ids.add_range(first_id, last_id)
@@ -381,27 +427,39 @@ class Segment:
                     self.ids.add(mark[0].object_id)
             self.last_id = last_id
             self.last_start = self.size + start
-            self._last_end = self.size + payload + last.payload_length
+            self._last_head = behind - start
+            self._last_end = self.size + behind + last.payload_length
             self.count += len(marks)
         self.chunks.append(body)
         self.size += len(body)
+        self.lefts.append(max(self._last_end - self.size, 0))
 
-    def append_object(self, head: ObjectHeader, payload: bytes) -> None:
+    def append_object(self, now: float, head: ObjectHeader, payload: bytes) -> None:
         """Keep a whole object, which comes behind all others."""
         start = object_header(
             head, self.last_id, self.header.has_extensions, self.draft, self.draft
         )
-        self.append(start + payload, [(head, 0, len(start))])
+        self.append(now, start + payload, [(head, 0, len(start))])
+
+    def came(self, index: int) -> float:
+        """When a chunk came, or shortly before."""
+        ticks = self.ticks
+        return ticks[max(bisect_left(ticks, (index + 1,)) - 1, 0)][1]
 
     def cut(self) -> None:
         """Forget the last object: the rest of it will not come."""
         chunks = self.chunks
         while self.size > self.last_start:
             last = chunks.pop()
+            objects, payload = self.counts.pop(), self.payloads.pop()
+            self.lefts.pop()
             self.size -= len(last)
             keep = self.last_start - self.size
             if keep > 0:
                 chunks.append(last[:keep])
+                self.counts.append(objects - 1)
+                self.payloads.append(payload - (len(last) - keep - self._last_head))
+                self.lefts.append(0)
                 self.size += keep
         self.count -= 1
         self.ids.discard(self.last_id)
@@ -411,6 +469,9 @@ class Segment:
     def release(self) -> None:
         """Give the bytes back: whoever is still reading finds nothing more."""
         self.chunks = []
+        self.counts, self.payloads, self.lefts = array("I"), array("I"), array("Q")
+        self.ticks = []
+        self.released = True
 
     def objects(self) -> Iterator[CachedObject]:
         """All objects; the last one may not be whole.
@@ -418,7 +479,7 @@ class Segment:
         Between two of them the segment may lose its bytes (:meth:`release`): who reads slowly must
         not keep in memory what the cache has let go.
         """
-        parser = RunParser.behind(self.header, self.draft, self.base)
+        parser = RunParser.behind(self.header, self.draft, self.base, self.left)
         head: ObjectHeader | None = None
         pieces: list[memoryview] = []
         index = 0
@@ -440,6 +501,10 @@ class Segment:
                 pieces.append(view[pos:end])
         if head is not None:
             whole = not parser.left
+            if not whole and not self.released:
+                rest = list(self._rest())
+                whole = sum(map(len, rest)) == parser.left
+                pieces += rest
             yield CachedObject(head, pieces, self.draft, whole=whole, born=self.born)
 
     def _resolved(self, head: ObjectHeader) -> ObjectHeader:

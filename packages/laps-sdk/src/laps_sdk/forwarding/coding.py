@@ -16,10 +16,14 @@ from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from laps_wire.buffer import Reader, Writer
-from laps_wire.errors import IncompleteError, MalformedError
+from laps_wire.errors import EncodeError, IncompleteError, MalformedError
 from laps_wire.moqt.codepoints import PropertyTypeD18, StreamResetCodeD16, StreamResetCodeD18
-from laps_wire.moqt.data.extensions import object_extensions
-from laps_wire.moqt.data.types import MalformedTrackError, ObjectHeader, SubgroupHeader
+from laps_wire.moqt.data.types import (
+    MalformedTrackError,
+    ObjectHeader,
+    SubgroupHeader,
+    object_extensions,
+)
 from laps_wire.moqt.keyvalue import (
     MAX_TYPE,
     MAX_VALUE_LENGTH,
@@ -176,6 +180,8 @@ def object_header(
         if source is not target and extensions:
             extensions = translate_extensions(extensions, source, target)
         data += encode(len(extensions)) + extensions
+    elif head.extensions:
+        raise EncodeError("a stream without extensions cannot carry an object that has some")
     length = head.payload_length
     if length:
         return data + encode(length)
@@ -198,7 +204,11 @@ def transcode(
     source: Draft,
     target: Draft,
 ) -> bytes:
-    """A run of bytes in another draft; ``previous`` is the object before its first mark."""
+    """A run of bytes in another draft; ``previous`` is the object before its first mark.
+
+    ``has_extensions`` says whether the objects of the result have extension blocks. Raises
+    ``EncodeError`` if an object cannot be written so.
+    """
     parts: list[bytes] = []
     pos = 0
     for head, start, payload in marks:

@@ -171,7 +171,6 @@ def _keep(
             born=now,
             origin=session.number,
         )
-        segment.live = False
         cache.add(segment)
-    segment.append_object(head, payload)
+    segment.append_object(now, head, payload)
     cache.grew(segment, 1)

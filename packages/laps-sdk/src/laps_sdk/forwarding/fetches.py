@@ -461,6 +461,14 @@ class FetchAnswer:
             out.reset(INTERNAL_ERROR)
 
 
+def _is_between(group: Group, subgroup_id: int | None, last_id: int, object_id: int) -> bool:
+    """Whether objects of a subgroup are kept between two others."""
+    return last_id + 1 < object_id and any(
+        segment.subgroup_id == subgroup_id and segment.ids.meets(last_id + 1, object_id - 1)
+        for segment in group.segments
+    )
+
+
 class FetchOpening:
     """A fetch stream whose header is not whole: a ``Handler``."""
 
@@ -628,8 +636,10 @@ class FetchRelay:
             for segment in group.segments:
                 for first, last in segment.ids:
                     have.add_range(first, last)
-        feed = None if head.subgroup_id is None else group.feeds.get(head.subgroup_id)
-        if (feed is not None and head.object_id > feed.last_id) or not have.add(head.object_id):
+        sub = None if head.subgroup_id is None else group.subgroups.get(head.subgroup_id)
+        if (sub is not None and head.object_id > sub.spans[-1].last_id) or not have.add(
+            head.object_id
+        ):
             return
         cache = self.session.state.cache
         key = (head.group_id, head.subgroup_id)
@@ -639,6 +649,7 @@ class FetchRelay:
             or not kept.cost
             or kept.header.priority != head.priority
             or cache.is_closed(now, kept)
+            or _is_between(group, head.subgroup_id, kept.last_id, head.object_id)
         ):
             header = SubgroupHeader(
                 0, head.group_id, head.subgroup_id or 0, head.priority, has_extensions=True
@@ -652,9 +663,8 @@ class FetchRelay:
                 default_priority=128,
                 born=now,
             )
-            kept.live = False
             cache.add(kept)
-        kept.append_object(head, b"".join(pieces))
+        kept.append_object(now, head, b"".join(pieces))
         cache.grew(kept, 1)
 
     def _passed(self, group_id: int, object_id: int, *, absent: bool) -> None:

@@ -18,6 +18,7 @@ gives, never used twice; a *subscription* is (session, request id), whoever made
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
@@ -70,6 +71,12 @@ class OutStream(Protocol):
 
     def write(self, data: bytes, fin: bool = False) -> None:
         """Queue bytes by reference; ignored if closed."""
+
+    def offer(self, data: bytes, fin: bool = False) -> bool:
+        """Write bytes unless enough is queued already; return False if they were refused."""
+
+    def pull_from(self, source: Callable[[float], None]) -> None:
+        """Call ``source`` with the time, once, when there is room: it may write then."""
 
     def reset(self, code: int) -> None:
         """Abandon it."""
@@ -173,7 +180,7 @@ class CacheLimits:
     max_bytes: int = 64 * 1024 * 1024
     """Of all tracks together."""
     max_track_bytes: int = 8 * 1024 * 1024
-    max_groups: int = 64
+    max_groups: int = 1024
     """Groups of one track."""
     max_age: float = 60.0
     """Seconds since an object arrived, if its track or object gives no shorter one."""
@@ -473,21 +480,19 @@ class PlaneLimits:
     """Their bytes, and those of datagrams that wait."""
     pending_time: float = 3.0
     """Seconds that they wait."""
-    standby_bytes: int = 256 * 1024
-    """Bytes of one subgroup kept from a second publisher, in case the first one gives up."""
-    continued_bytes: int = 4 * 1024 * 1024
-    """The same of other relays, whose streams go on with a subgroup of which the rest is late."""
     continued_time: float = 10.0
     """Seconds that a subgroup which was cut waits for the stream that goes on with it, and that one
     for the beginning; as long again while something of groups that are not newer comes."""
     continued_limit: float = 30.0
     """Seconds that either waits in all."""
-    early_bytes: int = 16 * 1024 * 1024
-    """Bytes of one session that wait for the beginning of their subgroup."""
-    group_records: int = 256
+    group_records: int = 1024
     """Groups of one track whose object ids are remembered, to know what came already."""
     id_ranges: int = 1024
     """Ranges of ids remembered for one group; publishers that count up need one."""
+    lagging_streams: int = 8
+    """Streams of one receiver that may be behind at a time; more subgroups wait in the log."""
+    spans: int = 256
+    """Stretches of objects of one subgroup, with holes between them."""
     finished_streams: int = 512
     """Finished streams of one session that are remembered, to count what is dropped of them."""
     fetch_window: int = 256 * 1024
@@ -507,8 +512,6 @@ class PlaneCounters(NamedTuple):
     pending_overflow_streams: int
     """That did not fit while waiting for an alias."""
     pending_overflow_datagrams: int
-    standby_overflow_objects: int
-    """Of second publishers, not kept: if the first one fails now, they are lost."""
     late_objects: int
     """That came behind later ones of their subgroup, and could not be put before them."""
     timed_out_streams: int

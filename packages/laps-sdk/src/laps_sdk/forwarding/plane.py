@@ -2,7 +2,7 @@
 
 ::
 
-    stream_opened --> Opening --> Feed | Standby | Waiting | Early    (pending, track)
+    stream_opened --> Opening --> Writer | Waiting                    (pending, track)
                   '-> FetchRelay                                      (fetches)
     datagram ------> take_datagram                                    (datagrams)
     add_egress ----> Receiver, replay of what is cached               (track, late)
@@ -39,7 +39,7 @@ from laps_sdk.forwarding.interfaces import (
     TrackMalformed,
 )
 from laps_sdk.forwarding.late import replay
-from laps_sdk.forwarding.pending import Opening, Pending, Waiting
+from laps_sdk.forwarding.pending import Detached, Opening, Pending, Waiting
 from laps_sdk.forwarding.samples import Samples
 from laps_sdk.forwarding.track import InternalTrack, Receiver, Session, Source, State, Track
 from laps_sdk.forwarding.traffic import ClientTraffic, TrackTraffic
@@ -123,12 +123,14 @@ class Plane:
         for receiver in tuple(gone.receivers):
             receiver.close(CANCELLED)
             receiver.session.receivers.pop(receiver.subscription.request_id, None)
-        for feed in gone.feeds():
-            for second in feed.standby:
-                second.session.stop(second.stream_id, CANCELLED)
-            feed.standby.clear()
-            feed.session.stop(feed.stream_id, CANCELLED)
-            feed.abandon()
+        for sub in gone.subgroups():
+            for writer in tuple(sub.writers):
+                session, stream_id = writer.session, writer.stream_id
+                if session.upstream and stream_id in session.streams:
+                    session.streams[stream_id] = Detached(writer)
+                else:
+                    session.stop(stream_id, CANCELLED)
+            sub.abandon(now)
         for session, alias in gone.ingress:
             session.sources.pop(alias, None)
         for session in gone.broken:
@@ -216,47 +218,49 @@ class Plane:
         session.receivers[subscription.request_id] = receiver
         session.service.asked(now)
         track.receivers[receiver] = None
-        self._let_into_feeds(receiver)
+        self._let_into_subgroups(receiver)
         if entry.start is not None and entry.forward:
             replay(now, receiver)
         receiver.check_done()
 
-    def update_egress(self, now: float, subscription: Subscription, entry: EgressEntry) -> None:  # noqa: ARG002
+    def update_egress(self, now: float, subscription: Subscription, entry: EgressEntry) -> None:
         """Change range, priority, forward state or timeout of a receiver."""
         receiver = self._receiver(subscription)
         if receiver is None:
             return
         receiver.program(entry)
         for out in tuple(receiver.outs):
-            feed = out.feed
-            if feed is None:
+            sub = out.sub
+            if sub is None:
                 continue
-            group_id = feed.header.group_id
+            group_id = sub.group.group_id
             if receiver.wants_group(group_id):
-                priority = receiver.priority_of(feed.priority, group_id, feed.subgroup_id)
+                priority = receiver.priority_of(sub.priority, group_id, sub.subgroup_id)
                 out.stream.set_priority(priority)
-                feed.time(out)
+                if out.tail is not None:
+                    out.tail.time(out)
             else:
                 out.reset(CANCELLED)
-        for feed in receiver.track.feeds():
-            feed.forget(receiver)
-        self._let_into_feeds(receiver)
+        receiver.reprogrammed(now)
+        for sub in receiver.track.subgroups():
+            sub.forget(receiver)
+        self._let_into_subgroups(receiver)
         receiver.check_done()
 
-    def _let_into_feeds(self, receiver: Receiver) -> None:
+    def _let_into_subgroups(self, receiver: Receiver) -> None:
         """Let a receiver into what is under way, with the next object that it wants."""
-        taken = {out.feed for out in receiver.outs}
-        for feed in receiver.track.feeds():
-            if feed not in taken and receiver.wants_group(feed.header.group_id):
-                feed.admit_receiver(receiver)
+        taken = receiver.reads()
+        for sub in receiver.track.subgroups():
+            if sub not in taken and receiver.wants_group(sub.group.group_id):
+                sub.admit_receiver(receiver)
 
     def renew_egress(self, subscription: Subscription, before: float = inf) -> None:
         """Let its open streams end before their next objects, which come on new streams."""
         receiver = self._receiver(subscription)
         if receiver is not None:
-            for out in receiver.outs:
-                if out.feed is not None and out.began <= before:
-                    out.feed.renew(out)
+            for tail, out in receiver.at_tails():
+                if out.began <= before:
+                    tail.renew(out)
 
     def remove_egress(
         self,

@@ -92,6 +92,27 @@ class Ranges:
         if start <= end:
             yield start, end
 
+    def count(self, start: int = 0) -> int:
+        """How many values are not below ``start``."""
+        return sum(
+            end - max(first, start) + 1
+            for first, end in zip(self._starts, self._ends, strict=True)
+            if end >= start
+        )
+
+    def from_(self, start: int) -> int:
+        """The smallest value that is not below ``start``; there must be one."""
+        index = bisect_left(self._ends, start)
+        return max(self._starts[index], start)
+
+    def nth(self, index: int) -> int:
+        """The value with this place in the order; there must be one."""
+        for start, end in zip(self._starts, self._ends, strict=True):
+            if index <= end - start:
+                return start + index
+            index -= end - start + 1
+        raise IndexError(index)
+
     def union(self, other: Ranges) -> Ranges:
         """Both together, as a new set."""
         joined = Ranges()

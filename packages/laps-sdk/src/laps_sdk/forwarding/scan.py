@@ -17,7 +17,7 @@ from laps_wire.moqt.data.subgroup import SubgroupParser
 from laps_wire.moqt.data.types import SubgroupHeader
 from laps_wire.moqt.versions import Draft
 
-__all__ = ["Run", "RunParser", "run_from", "without"]
+__all__ = ["Run", "RunParser", "run_from"]
 
 _NO_BYTES: Final = b""
 
@@ -32,13 +32,16 @@ class RunParser(SubgroupParser):
         self._events: list[Any] = []  # DataEvents; only one ObjectHeader is ever looked at
 
     @classmethod
-    def behind(cls, header: SubgroupHeader, draft: Draft, object_id: int) -> RunParser:
-        """A parser for what follows the object ``object_id`` of a stream."""
+    def behind(
+        cls, header: SubgroupHeader, draft: Draft, object_id: int, left: int = 0
+    ) -> RunParser:
+        """A parser for what follows the object ``object_id``, which lacks ``left`` bytes."""
         parser = cls(draft)
         parser.header = header
         parser.object_id = object_id
         parser._subgroup_id = header.subgroup_id
         parser._has_extensions = header.has_extensions
+        parser._left = left
         return parser
 
     @property
@@ -130,49 +133,22 @@ class Run(NamedTuple):
     draft: Draft
 
 
-def without(run: Run, fresh: list[Mark], *, skipping: bool) -> tuple[bytes, list[Mark], bool]:
-    """Cut objects that are not ``fresh`` out of a run; what follows one gets its header anew.
-
-    ``skipping``: the bytes before the first mark belong to an object that was cut out. Gives the
-    bytes that are left, the marks in them, and the same for what comes behind.
-    """
-    body, marks, previous, has_extensions, draft = run
-    parts: list[bytes] = []
-    kept: list[Mark] = []
-    size, pos = 0, 0
-    wanted = {mark[1] for mark in fresh}
-    for head, start, payload in marks:
-        if not skipping:
-            parts.append(body[pos:start])
-            size += start - pos
-        skipping = start not in wanted
-        if not skipping:
-            anew = object_header(head, previous, has_extensions, draft, draft)
-            parts.append(anew)
-            kept.append((head, size, size + len(anew)))
-            size += len(anew)
-            pos, previous = payload, head.object_id
-    if not skipping:
-        parts.append(body[pos:])
-    return b"".join(parts), kept, skipping
-
-
-def run_from(run: Run, index: int, draft: Draft) -> bytes | None:
+def run_from(run: Run, index: int, draft: Draft, extended: bool) -> bytes | None:
     """What a stream holds that begins with one of the objects of a run.
 
-    None: it cannot be said in the draft.
+    None: it cannot be said in the draft, or without extension blocks if not ``extended``.
     """
     body, marks, previous, has_extensions, source = run
     head, start, payload = marks[index]
-    same = draft is source
+    same = draft is source and extended == has_extensions
     if same and not index and previous < 0:
         return body[start:] if start else body
     try:
-        first = object_header(head, -1, has_extensions, source, draft)
+        first = object_header(head, -1, extended, source, draft)
         if same:
             return first + body[payload:]
         rest = [(each, at - payload, end - payload) for each, at, end in marks[index + 1 :]]
-        behind = transcode(body[payload:], rest, head.object_id, has_extensions, source, draft)
+        behind = transcode(body[payload:], rest, head.object_id, extended, source, draft)
     except EncodeError:
         return None
     return first + behind

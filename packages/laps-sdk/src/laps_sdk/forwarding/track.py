@@ -1,51 +1,48 @@
-"""Sessions and tracks, the receivers of a track, and the subgroups that are under way.
+"""The log of a track, the streams that write it, and the receivers that read it.
 
 ::
 
     stream of a publisher
           |  chunk                     RunParser: one run of bytes, marks where objects begin
           v
-       admit                           each object once; a refused one is cut out of the run
+       Writer --admit                  each object once, whichever stream brings it first
           |  run
-          +------> cache               by reference
-          +------> flow of the same draft      write(run)   write(run)   write(run)   ...
-          +------> flow of the other draft     transcoded once, then the same
-          '------> waiting receivers           open a stream at the first object they want
+          v
+       Span -----> Segment             kept by reference
+          |  emit
+          +------> Flow of the same form       offer(run)   offer(run)   offer(run)   ...
+          +------> Flow of another form        transcoded once, then the same
+          '------> joining receivers           open a stream at the first object they want
 
-The run is the same ``bytes`` for all receivers. A second stream of the same subgroup stands by
-(:class:`Standby`) and takes over if the first one is reset, or was cut for it.
+    a stream that refuses a run  --> Out behind the tail: pulls chunks of segments, then joins again
 
-Figures are counted once for a subgroup, not once for each receiver of it. A stream remembers the
-counters of the subgroup when it joined; the difference is added when it leaves.
+The run is the same ``bytes`` for all receivers. Figures are counted once for a tail, not once for
+each receiver. A stream remembers the counters of the tail when it joined; the difference is added
+when it leaves.
 
-A subgroup may go on with another stream, so that nothing of it is lost, nor comes twice.
-
-::
+A subgroup may come on several streams: of two publishers, or of a relay that goes on with another
+stream because somebody joined or a path changed (laps-2, 7.2)::
 
     stream 1   | header | object 0 | object 1 | delta of object 2 |  FIN
     stream 2   | header | object 2 | object 3 | ...
 
-A relay that sends a subgroup to others may have to begin another stream for the rest: somebody has
-joined, or the way has changed (laps-2, 7.2). It does so between two objects. The first stream ends
-with the first field of the next object's header: so its end is not that of the subgroup, and who
-receives both knows which object the second one begins with. They may come in any order. The second
-stands by while the first is under way, and the first waits for a while when it has ended. A second
-one that is there before the first waits as well (see ``pending.Early``): it says that it goes on.
-
-A publisher may say nothing for long. The way that a stream should leave is not kept open for that:
-the stream is cut before the object that is next by its number, and the second one begins when there
-is one. Who receives waits as long as nothing newer of the track has come: so nothing is missing.
+All of them write into the spans of one :class:`Subgroup`, in any order. A relay that cuts a stream
+does so between two objects. The stream ends with the first field of the next object's header, so
+its end is not that of the subgroup. Streams to receivers wait at the end of a span while a writer
+may bring what follows, and for a while after a cut.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from bisect import insort
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from laps_sdk.forwarding.cache import Cache, CachedGroup, CachedTrack, Segment
 from laps_sdk.forwarding.coding import (
@@ -81,7 +78,7 @@ from laps_sdk.forwarding.interfaces import (
 from laps_sdk.forwarding.priority import stream_priority
 from laps_sdk.forwarding.ranges import Ranges
 from laps_sdk.forwarding.samples import Sample, Samples
-from laps_sdk.forwarding.scan import Run, RunParser, run_from, without
+from laps_sdk.forwarding.scan import Run, RunParser, run_from
 from laps_sdk.forwarding.traffic import LinkTraffic, Service, Tally, TrackTraffic, gained
 from laps_sdk.timers import Timers
 from laps_wire.errors import EncodeError
@@ -93,28 +90,19 @@ from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName
 
 __all__ = [
-    "QUIET",
-    "Feed",
-    "Flow",
     "Group",
     "Handler",
     "InternalTrack",
     "Out",
     "Owner",
+    "Reading",
     "Receiver",
     "Session",
     "Source",
-    "Standby",
     "State",
+    "Subgroup",
     "Track",
-    "begin_anew",
-    "cut_quiet",
-    "end_paused",
-    "give_up_waiting",
-    "go_on",
-    "is_under_way",
-    "wait_for",
-    "watch_first",
+    "Writer",
 ]
 
 _GROUP_GAP: Final = int(PropertyTypeD18.PRIOR_GROUP_ID_GAP)
@@ -218,17 +206,17 @@ class Track(CachedTrack):
             return None
         return Location(self.largest_group, self.largest_object)
 
-    def feeds(self) -> list[Feed]:
+    def subgroups(self) -> list[Subgroup]:
         """Subgroups that are under way."""
-        return [feed for group in self.groups.values() for feed in group.feeds.values()]
+        return [each for group in self.groups.values() for each in group.subgroups.values()]
 
     def counters(self) -> TrackCounters:
         """The figures, with those of streams under way."""
         objects, payload = self.objects_out, self.bytes_out
-        for feed in self.feeds():
-            for out in feed.outs():
-                objects += feed.objects - out.objects_base
-                payload += feed.payload - out.payload_base
+        for receiver in self.receivers:
+            for tail, out in receiver.at_tails():
+                objects += tail.objects - out.objects_base
+                payload += tail.payload - out.payload_base
         return TrackCounters(
             self.objects_in,
             self.bytes_in,
@@ -256,13 +244,14 @@ class Track(CachedTrack):
         counters = self.counters()
         objects_in, bytes_in, objects_out, bytes_out = counters[:4]
         more: dict[Tally, tuple[int, int]] = {}
-        for feed in self.feeds():
-            for out in feed.outs():
-                tally = out.receiver.tally
-                if tally is not None:
-                    objects, payload = more.get(tally, (0, 0))
-                    objects += feed.objects - out.objects_base
-                    more[tally] = objects, payload + feed.payload - out.payload_base
+        for receiver in self.receivers:
+            tally = receiver.tally
+            if tally is not None:
+                objects, payload = more.get(tally, (0, 0))
+                for tail, out in receiver.at_tails():
+                    objects += tail.objects - out.objects_base
+                    payload += tail.payload - out.payload_base
+                more[tally] = objects, payload
         links = []
         for session, tally in self.tallies.items():
             objects, payload = more.get(tally, (0, 0))
@@ -325,7 +314,7 @@ class Track(CachedTrack):
             return
         # Some may still be needed: a few more are looked at, the next call finds the rest.
         for group in list(islice(self.groups.values(), over + 8)):
-            needed = group.feeds or group.segments or group.early or group is newest
+            needed = group.subgroups or group.segments or group is newest
             if over and not needed:
                 del self.groups[group.group_id]
                 over -= 1
@@ -457,7 +446,6 @@ class State:
         "overflow_datagrams",
         "overflow_streams",
         "samples",
-        "standby_overflow",
         "timed_out",
         "timers",
         "tracks",
@@ -480,7 +468,6 @@ class State:
         self.unknown_datagrams = 0
         self.overflow_streams = 0
         self.overflow_datagrams = 0
-        self.standby_overflow = 0
         self.late_objects = 0
         self.timed_out = 0
 
@@ -491,7 +478,6 @@ class State:
             self.unknown_datagrams,
             self.overflow_streams,
             self.overflow_datagrams,
-            self.standby_overflow,
             self.late_objects,
             self.timed_out,
         )
@@ -514,7 +500,6 @@ class Session:
 
     __slots__ = (
         "draft",
-        "early_bytes",
         "egress",
         "fetches",
         "finished",
@@ -557,8 +542,6 @@ class Session:
         """Aliases of tracks that the relay takes itself."""
         self.malformed: set[Track] = set()
         """Tracks that this session broke: nothing more of them is taken."""
-        self.early_bytes = 0
-        """What waits for the beginning of its subgroup."""
         self.outs: dict[OutStream, Owner] = {}
         """Outgoing data streams that are not finished."""
         self.finished: OrderedDict[OutStream, Owner] = OrderedDict()
@@ -598,14 +581,14 @@ class Group(CachedGroup):
         "absent",
         "broken",
         "datagrams",
-        "early",
         "end_marked",
-        "feeds",
         "final",
         "finals",
         "missing",
+        "only_from",
         "refused",
         "seen",
+        "subgroups",
         "touched",
     )
 
@@ -625,14 +608,14 @@ class Group(CachedGroup):
         """Whether that object is nothing but the mark of the end."""
         self.finals: dict[int, int] = {}
         """The last object of each subgroup that ended with a FIN."""
-        self.feeds: dict[int, Feed] = {}
-        """Subgroups under way."""
-        self.early: dict[int, list[Handler]] = {}
-        """Streams that go on with a subgroup whose beginning did not come yet."""
+        self.subgroups: dict[int, Subgroup] = {}
+        """Those that are under way."""
         self.broken: dict[int, None] = {}
         """Subgroups that were given up in their middle: nothing is to be waited for."""
         self.touched = 0.0
         """When something of it came last."""
+        self.only_from: dict[int, Ranges] = {}
+        """Objects that nobody but a session brought which gets those of others, by session."""
         self.refused: dict[int, set[Receiver]] = {}
         """Who gets nothing more of a subgroup, because its stream was stopped or dropped."""
         self.datagrams: Segment | None = None
@@ -714,14 +697,21 @@ class Group(CachedGroup):
         return not any(self.seen.union(self.absent).gaps(0, self.final))
 
 
+QUIET: Final = 1.0
+"""Seconds without an object after which a stream that should go on elsewhere is cut."""
+
+
 _LOOK: Final = 5.0
 """Seconds between two looks at what has a delivery timeout."""
 
 
 class Receiver:
-    """One subscription that a track is sent to."""
+    """One subscription that a track is sent to: a reader of the track's log."""
 
     __slots__ = (
+        "_backlog",
+        "_serial",
+        "behind",
         "bytes",
         "datagrams",
         "done",
@@ -754,6 +744,11 @@ class Receiver:
         """Where what it gets is counted beside the track, if it is another relay."""
         self.outs: dict[Out, None] = {}
         """Its streams that are not finished."""
+        self.behind: dict[Out, None] = {}
+        """Those of them that read the log behind its tail."""
+        self._backlog: list[tuple[int, int, Reading]] = []
+        """Subgroups that have no stream yet because others are behind; the most urgent first."""
+        self._serial = 0
         self.done = False
         self.objects = 0
         self.bytes = 0
@@ -779,11 +774,9 @@ class Receiver:
     def counters(self) -> SubscriptionCounters:
         """The figures, with those of streams under way."""
         objects, payload = self.objects, self.bytes
-        for out in self.outs:
-            feed = out.feed
-            if feed is not None:
-                objects += feed.objects - out.objects_base
-                payload += feed.payload - out.payload_base
+        for tail, out in self.at_tails():
+            objects += tail.objects - out.objects_base
+            payload += tail.payload - out.payload_base
         return SubscriptionCounters(
             objects,
             payload,
@@ -793,6 +786,17 @@ class Receiver:
             self.dropped_bytes,
             self.dropped_datagrams,
         )
+
+    def reads(self) -> set[Subgroup]:
+        """The subgroups that it has a stream of, or will have one."""
+        found = {out.sub for out in self.outs if out.sub is not None}
+        return found | {each[2].sub for each in self._backlog if each[2].sub is not None}
+
+    def at_tails(self) -> Iterator[tuple[Tail, Out]]:
+        """Its streams that get what comes as it comes, and from where."""
+        for out in self.outs:
+            if out.tail is not None:
+                yield out.tail, out
 
     # Filter
 
@@ -846,18 +850,69 @@ class Receiver:
             droppable=True,
             drop_code=drop_code(self.draft),
         )
-        out = Out(self, stream, publisher, data)
+        out = Out(self, stream, publisher, data, extended=header.has_extensions)
         self.streams += 1
         self.outs[out] = None
         self.session.outs[stream] = out
         return out
 
+    @property
+    def is_far_behind(self) -> bool:
+        """Whether new subgroups must wait: others have no stream yet, or many are behind."""
+        return bool(self._backlog) or self._has_many_behind
+
+    @property
+    def _has_many_behind(self) -> bool:
+        return len(self.behind) >= self.session.state.limits.lagging_streams
+
+    def postpone(self, *readings: Reading) -> None:
+        """Remember subgroups to open streams for; :meth:`open_next` does it."""
+        for reading in readings:
+            header = reading.header
+            rank = self.priority_of(reading.publisher, header.group_id, reading.subgroup_id)
+            self._serial += 1
+            insort(self._backlog, (rank, self._serial, reading))
+
+    def open_next(self, now: float) -> None:
+        """Open streams for subgroups that wait, the most urgent first."""
+        while self._backlog and not self._has_many_behind:
+            _, _, reading = self._backlog.pop(0)
+            if self.wants_group(reading.header.group_id):
+                self._read(now, reading)
+
+    def _read(self, now: float, reading: Reading) -> None:
+        """Open a stream that reads a subgroup from the log."""
+        first, missing = reading.first_held()
+        self.missed(missing)
+        if first is None:
+            if reading.sub is not None:
+                reading.sub.admit_receiver(self)
+            return
+        header = reading.header
+        whole = reading.whole and not missing
+        out = self.open(header, reading.subgroup_id, reading.publisher, whole=whole)
+        if out is not None:
+            out.read(now, reading, first)
+
+    def missed(self, objects: int) -> None:
+        """Count objects that it does not get."""
+        if objects:
+            self.track.dropped_objects += objects
+            self.session.service.gaps += objects
+
+    def reprogrammed(self, now: float) -> None:
+        """The entry has changed: what waits is ranked anew, what is not wanted goes."""
+        backlog, self._backlog = self._backlog, []
+        self.postpone(*(reading for _, _, reading in backlog))
+        self.open_next(now)
+
     def close(self, reset_code: int | None) -> None:
         """Leave the track; streams are reset, or left to end by themselves."""
         self.track.receivers.pop(self, None)
         self.track.bounded.discard(self)
-        for feed in self.track.feeds():
-            feed.forget(self)
+        self._backlog.clear()
+        for sub in self.track.subgroups():
+            sub.forget(self)
         for group in self.track.groups.values():
             group.forget(self)
         if reset_code is not None:
@@ -867,51 +922,136 @@ class Receiver:
     def check_done(self) -> None:
         """Tell when everything up to the last group that it wants was sent."""
         end, track = self.entry.end_group, self.track
-        if end is None or self.done or self.outs or track.largest_group < end:
+        if end is None or self.done or self.outs or self._backlog or track.largest_group < end:
             return
         if track.largest_group == end and track.end is None:
             group = track.groups.get(end)
             if group is None or not group.complete:
                 return
-        if not any(feed.group.group_id <= end for feed in track.feeds()):
+        if not any(sub.group.group_id <= end for sub in track.subgroups()):
             self.done = True
             self.session.state.notices.append(SubscriptionDone(self.subscription))
 
 
+class Reading(NamedTuple):
+    """What a stream reads of the log: segments of one subgroup, in order."""
+
+    header: SubgroupHeader
+    subgroup_id: int
+    publisher: int
+    """The publisher's priority of the subgroup."""
+    segments: tuple[Segment, ...]
+    """The first ones; with ``sub``, others follow the last of them."""
+    sub: Subgroup | None
+    """The subgroup under way that they belong to; None if it is over."""
+    first_id: int
+    """The first object that is wanted."""
+    whole: bool = False
+    """Whether the first object of the first segment is the first one of the subgroup's stream."""
+    past: bool = False
+    """Whether the receiver asked for the past, so that the cache counts a hit."""
+
+    def walk(self) -> Iterator[Segment]:
+        """All segments, those too that the log has let go."""
+        segment: Segment | None = None
+        for segment in self.segments:
+            yield segment
+        while self.sub is not None and segment is not None and segment.next is not None:
+            segment = segment.next
+            yield segment
+
+    def first_held(self) -> tuple[Segment | None, int]:
+        """The first segment with bytes of wanted objects, and how many objects are lost before."""
+        missing = 0
+        for segment in self.walk():
+            if segment.ids.last < self.first_id:
+                continue
+            if not segment.released:
+                return segment, missing
+            missing += segment.ids.count(self.first_id)
+        return None, missing
+
+
 class Out:
-    """One subgroup to one receiver."""
+    """One subgroup to one receiver: at the tail of the log, or behind it.
+
+    ::
+
+        at the tail   in a Flow of a tail: its stream is offered each run as it comes
+        behind        has a cursor (segment, chunk): its stream pulls when there is room
+
+    A stream that refuses a run falls behind. It is at the tail again when it has read all that
+    the log keeps of the subgroup. A stream that is so far behind that the log has let its place
+    go is reset; another one goes on with the first object that is there.
+    """
 
     __slots__ = (
+        "_ahead",
         "_armed",
+        "_at",
+        "_last_id",
+        "_left",
+        "_orphaned",
+        "_parser",
+        "_past",
+        "_read",
+        "_segment",
+        "_sub",
         "_waiting",
         "began",
-        "feed",
+        "extended",
         "objects_base",
         "payload_base",
         "publisher",
         "receiver",
         "start",
         "stream",
+        "tail",
         "written",
     )
 
-    def __init__(self, receiver: Receiver, stream: OutStream, publisher: int, start: bytes) -> None:
+    def __init__(
+        self,
+        receiver: Receiver,
+        stream: OutStream,
+        publisher: int,
+        start: bytes,
+        *,
+        extended: bool,
+    ) -> None:
         self.receiver = receiver
         self.stream = stream
         self.publisher = publisher
         """The publisher's priority of the subgroup."""
         self.start = start
         """The SUBGROUP_HEADER."""
+        self.extended = extended
+        """Whether its objects have extension blocks."""
         self.began = 0.0
         """When its first bytes were written."""
-        self.feed: Feed | None = None
-        """Where it gets its bytes from; None if all that will come was written."""
+        self.tail: Tail | None = None
+        """Where it gets its bytes from; None if it is behind, or all that will come was written."""
         self.objects_base = 0
         self.payload_base = 0
         self.written = 0
+        self._sub: Subgroup | None = None  # what it reads, if it is behind and that is under way
+        self._segment: Segment | None = None  # where it reads, if it is behind
+        self._at = 0  # the chunk that it reads next
+        self._ahead: deque[Segment] = deque()  # segments that it reads before those that follow
+        self._read = 0  # objects of the segment that it began to read
+        self._left = 0  # payload bytes that the last object lacks
+        self._last_id = -1  # the last object that it wrote before the next chunk
+        self._orphaned = False  # whether the segment begins inside an object that it has not
+        self._parser: RunParser | None = None
+        self._past = False
         self._waiting: deque[tuple[int, float]] = deque()
         """Up to which byte the stream must have been sent, and until when."""
         self._armed = False
+
+    @property
+    def sub(self) -> Subgroup | None:
+        """The subgroup under way that it belongs to."""
+        return self._sub if self.tail is None else self.tail.sub
 
     # Bytes
 
@@ -970,26 +1110,252 @@ class Out:
         stream.reset(DELIVERY_TIMEOUT)
         self.receiver.session.gone(now, stream, lost)
 
+    # Behind the tail
+
+    def fall_behind(self, place: Place) -> None:
+        """Leave the tail, and read on from a place in the log."""
+        segment, at, last_id, left = place
+        tail = self.tail
+        if tail is not None:
+            tail.leave(self)
+            self._sub, self.tail = tail.sub, None
+        self._segment, self._at = segment, at
+        self._read = segment.count if segment.released else sum(segment.counts[:at])
+        self._last_id, self._left = last_id, left
+        self._parser = None
+        self.receiver.behind[self] = None
+
+    def read(self, now: float, reading: Reading, first: Segment) -> None:
+        """Begin with the first wanted object, which is in the segment ``first``."""
+        self._sub, self._past = reading.sub, reading.past
+        segments = iter(reading.segments)
+        if first in reading.segments:
+            while next(segments) is not first:
+                pass
+            self._ahead.extend(segments)
+        self._segment = first
+        self.receiver.behind[self] = None
+        try:
+            self._begin_in(now, first, reading.first_id)
+        except EncodeError:
+            self.reset(INTERNAL_ERROR)
+            self.receiver.dropped_streams += 1
+            return
+        self.pull(now)
+
+    def _begin_in(self, now: float, segment: Segment, first_id: int) -> None:
+        """Write the first wanted object of a segment, and what follows it in its chunk."""
+        parser = RunParser.behind(segment.header, segment.draft, segment.base, segment.left)
+        previous = segment.base
+        for index, chunk in enumerate(segment.chunks):
+            marks: list[Mark] = []
+            parser.scan(chunk, marks)
+            number = next((n for n, mark in enumerate(marks) if mark[0].object_id >= first_id), -1)
+            if number >= 0:
+                run = Run(chunk, marks, previous, segment.header.has_extensions, segment.draft)
+                data = run_from(run, number, self.receiver.draft, self.extended)
+                if data is None:
+                    raise EncodeError("the receiver's draft cannot say it")
+                heads = sum(end - begin for _, begin, end in marks[number:])
+                payload = len(chunk) - marks[number][1] - heads
+                self._at, self._left = index + 1, segment.lefts[index]
+                self._read = sum(segment.counts[: index + 1])
+                self._last_id, self._parser = marks[-1][0].object_id, parser
+                self.begin(now, data, fin=False)
+                self._count(now, segment, len(marks) - number, payload)
+                return
+            if marks:
+                previous = marks[-1][0].object_id
+        raise EncodeError(f"object {first_id} is not in its segment")
+
+    def pull(self, now: float) -> None:
+        """Write what follows while the stream takes it; join the tail behind the last chunk."""
+        stream, timeout = self.stream, self.receiver.timeout
+        while (segment := self._segment) is not None and not stream.closed:
+            at = self._at
+            if segment.released and (self._left or self._read < segment.count):
+                self._start_over(now, drop_code(self.receiver.draft))
+                return
+            if at >= len(segment.chunks):
+                if not self._step():
+                    self._reach_tail(now)
+                    return
+                continue
+            if timeout is not None and segment.came(at) + timeout < now:
+                self.receiver.session.state.timed_out += 1
+                self._start_over(now, DELIVERY_TIMEOUT)
+                return
+            try:
+                data, last_id = self._chunk(segment, at)
+            except EncodeError:
+                self._start_over(now, INTERNAL_ERROR)
+                return
+            if not stream.offer(data):
+                self._parser = None
+                stream.pull_from(self.pull)
+                return
+            self._at, self._left, self._last_id = at + 1, segment.lefts[at], last_id
+            self._read += segment.counts[at]
+            self._count(now, segment, segment.counts[at], segment.payloads[at])
+            if timeout is not None:
+                self.wrote(now, len(data))
+
+    def _chunk(self, segment: Segment, at: int) -> tuple[bytes, int]:
+        """A chunk as the stream carries it, and the last object behind it."""
+        chunk = segment.chunks[at]
+        is_last = at + 1 == len(segment.chunks)
+        receiver = self.receiver
+        if (
+            segment.draft is receiver.draft
+            and segment.header.has_extensions == self.extended
+            and (at or segment.base == self._last_id)
+            and not self._orphaned
+        ):
+            return chunk, segment.last_id if is_last else self._last_id
+        parser = self._parser
+        if parser is None:
+            parser = RunParser.behind(segment.header, segment.draft, segment.base, segment.left)
+            for before in segment.chunks[:at]:
+                parser.scan(before, [])
+            self._parser = parser
+        marks: list[Mark] = []
+        parser.scan(chunk, marks)
+        if self._orphaned:
+            first = marks[0][1] if marks else len(chunk)
+            chunk = chunk[first:]
+            marks = [(head, start - first, end - first) for head, start, end in marks]
+            self._orphaned = not marks
+        data = transcode(chunk, marks, self._last_id, self.extended, segment.draft, receiver.draft)
+        return data, marks[-1][0].object_id if marks else self._last_id
+
+    def _step(self) -> bool:
+        """Go on to the next segment; return whether there is one."""
+        last = self._segment
+        following = self._ahead.popleft() if self._ahead else None
+        if following is None and last is not None and self._sub is not None:
+            following = last.next
+        if following is None:
+            return False
+        self._orphaned = following.left > 0 and (
+            (following.base, following.left) != (self._last_id, self._left)
+        )
+        self._segment = following
+        self._at = self._read = 0
+        self._parser = None
+        return True
+
+    def _reach_tail(self, now: float) -> None:
+        """All that is kept was read: join the tail, or end."""
+        sub, receiver, last = self._sub, self.receiver, self._segment
+        self._segment, self._sub, self._parser = None, None, None
+        receiver.behind.pop(self, None)
+        tail = None if sub is None else sub.tail_at(receiver, self._last_id, self._left)
+        if sub is not None and (sub.over or (tail is not None and tail.is_closed)):
+            if sub.code is None:
+                self.stream.write(b"", True)
+                self.finish()
+            else:
+                self.reset(mirrored_code(sub.code, sub.draft, receiver.draft))
+        elif tail is not None:
+            self.objects_base, self.payload_base = tail.objects, tail.payload
+            tail.join(self)
+        elif sub is None and last is not None and last.finished:
+            self.stream.write(b"", True)
+            self.finish()
+        else:
+            # A FIN would say that this is all of the subgroup, and a reset now would drop what was
+            # just written.
+            state = receiver.session.state
+            state.timers.set(self._linger, now + state.limits.linger)
+            if sub is not None:
+                sub.admit_receiver(receiver)
+        receiver.open_next(now)
+        receiver.check_done()
+
+    def _linger(self, now: float) -> None:
+        if self in self.receiver.outs and self.tail is None:
+            self.reset(CANCELLED)
+            self.receiver.open_next(now)
+            self.receiver.check_done()
+
+    def _start_over(self, now: float, code: int) -> None:
+        """Reset the stream: what follows is gone, or too old. Go on with what can be read."""
+        receiver, segment, sub = self.receiver, self._segment, self._sub
+        ahead, read, left, at = tuple(self._ahead), self._read, self._left, self._at
+        past, last_id = self._past, self._last_id
+        missing = int(left > 0)
+        lost = self.stream.queued
+        self.reset(code)
+        receiver.dropped_streams += 1
+        receiver.dropped_bytes += lost
+        receiver.track.dropped_bytes += lost
+        if segment is None:
+            return
+        rest: tuple[Segment, ...] = ()
+        first_id = 0
+        if segment.released:
+            missing += segment.count - read
+            first_id = segment.last_id + 1
+        else:
+            timeout = receiver.timeout
+            while at < len(segment.chunks) and (
+                not segment.counts[at]
+                or code != DELIVERY_TIMEOUT
+                or (timeout is not None and segment.came(at) + timeout < now)
+            ):
+                missing += segment.counts[at]
+                read += segment.counts[at]
+                at += 1
+                if code != DELIVERY_TIMEOUT and segment.counts[at - 1]:
+                    break
+            first_id = segment.ids.nth(read) if read < segment.count else segment.last_id + 1
+            rest = (segment,) if read < segment.count else ()
+        receiver.missed(missing)
+        following = segment.next if sub is not None and not ahead and not rest else None
+        segments = rest + ahead + ((following,) if following is not None else ())
+        header = replace(segment.header, has_extensions=True)
+        sub_id = segment.subgroup_id
+        if sub_id is not None and segments:
+            reading = Reading(
+                header, sub_id, self.publisher, segments, sub, max(first_id, last_id), past=past
+            )
+            receiver.postpone(reading)
+        elif sub is not None:
+            sub.admit_receiver(receiver)
+        receiver.open_next(now)
+        receiver.check_done()
+
+    def _count(self, now: float, segment: Segment, objects: int, payload: int) -> None:
+        receiver = self.receiver
+        receiver.objects += objects
+        receiver.bytes += payload
+        receiver.track.objects_out += objects
+        receiver.track.bytes_out += payload
+        if receiver.tally is not None:
+            receiver.tally.sent(objects, payload)
+        if self._past:
+            receiver.session.state.cache.figures.hit(now - segment.born, payload)
+
     # Ends
 
     def settle(self) -> None:
-        """Count what it got from its feed so far."""
-        feed = self.feed
-        if feed is not None:
+        """Count what it got at the tail so far."""
+        tail = self.tail
+        if tail is not None:
             receiver = self.receiver
-            objects, payload = feed.objects - self.objects_base, feed.payload - self.payload_base
+            objects, payload = tail.objects - self.objects_base, tail.payload - self.payload_base
             receiver.objects += objects
             receiver.bytes += payload
             receiver.track.objects_out += objects
             receiver.track.bytes_out += payload
             if receiver.tally is not None:
                 receiver.tally.sent(objects, payload)
-            self.objects_base, self.payload_base = feed.objects, feed.payload
+            self.objects_base, self.payload_base = tail.objects, tail.payload
 
     def finish(self) -> None:
         """Its end was written."""
         self.settle()
-        self.feed = None
+        self.tail = None
         self.receiver.outs.pop(self, None)
         self.receiver.session.finish_out(self.stream)
 
@@ -997,39 +1363,43 @@ class Out:
         """Abandon it."""
         self._disarm()
         self.stream.reset(code)
-        feed = self.feed
-        if feed is not None:
-            feed.leave(self)
-        self.feed = None
-        self.receiver.outs.pop(self, None)
+        self._leave()
         self.receiver.session.outs.pop(self.stream, None)
 
     def gone(self, now: float, stream: OutStream, lost: int) -> None:  # noqa: ARG002 - Owner
         """The receiver stopped it, or was too slow: the rest of the subgroup is not sent."""
-        receiver, feed = self.receiver, self.feed
+        receiver, tail, sub = self.receiver, self.tail, self.sub
         self._disarm()
         receiver.dropped_streams += 1
         receiver.dropped_bytes += lost
         receiver.track.dropped_bytes += lost
         if lost:
-            receiver.track.dropped_objects += 1
-            receiver.session.service.gaps += 1
-        if feed is not None:
-            feed.leave(self)
-            feed.lost(self)
-        self.feed = None
-        receiver.outs.pop(self, None)
+            receiver.missed(1)
+        self._leave()
+        if tail is not None:
+            tail.lost(self)
+        elif sub is not None:
+            sub.refuse(receiver)
+        receiver.open_next(now)
         receiver.check_done()
+
+    def _leave(self) -> None:
+        if self.tail is not None:
+            self.tail.leave(self)
+            self.tail = None
+        self._segment = self._sub = self._parser = None
+        self.receiver.behind.pop(self, None)
+        self.receiver.outs.pop(self, None)
 
 
 class Flow:
-    """The receivers of one draft that take every byte from now on."""
+    """The streams of one form that take every byte from now on."""
 
-    __slots__ = ("outs", "timed", "writes")
+    __slots__ = ("offers", "outs", "timed")
 
     def __init__(self) -> None:
         self.outs: list[Out] = []
-        self.writes: list[Callable[[bytes, bool], None]] = []
+        self.offers: list[Callable[[bytes, bool], bool]] = []
         """What is called for each run: nothing else is done for most receivers."""
         self.timed: list[Out] = []
         """Those that have a delivery timeout."""
@@ -1037,311 +1407,227 @@ class Flow:
     def add(self, out: Out) -> None:
         """One more."""
         self.outs.append(out)
-        self.writes.append(out.stream.write)
+        self.offers.append(out.stream.offer)
         if out.receiver.timeout is not None:
             self.timed.append(out)
 
     def remove(self, out: Out) -> None:
         """One less."""
         index = self.outs.index(out)
-        del self.outs[index], self.writes[index]
+        del self.outs[index], self.offers[index]
         if out in self.timed:
             self.timed.remove(out)
 
 
-class Feed:
-    """A subgroup under way; a ``Handler`` of the stream that it comes on."""
+class Place(NamedTuple):
+    """Where the log keeps a run: the chunk of a segment, and the object before it."""
+
+    segment: Segment
+    at: int
+    last_id: int
+    left: int
+
+
+class Tail(ABC):
+    """An end of contiguous objects of a subgroup, and the streams that have all before it.
+
+    ::
+
+        objects 0 1 2 3 | <- last_id 3, left: payload bytes of object 3 that are missing
+                            covered: up to here nothing else exists, though nothing came
+
+    The log has a :class:`Span` for each stretch of objects. An :class:`Export` is what goes to a
+    session that must not get its own objects back.
+    """
 
     __slots__ = (
-        "_intact",
         "_lost",
-        "_skipping",
-        "_state",
-        "_taken_over",
-        "_tally",
-        "awaited",
-        "cut_at",
-        "draft",
+        "_paused",
+        "_renewing",
+        "covered",
         "flows",
-        "group",
-        "header",
+        "is_closed",
         "last_id",
+        "left",
         "objects",
-        "parser",
-        "paused",
         "payload",
-        "priority",
-        "renewing",
-        "segment",
-        "session",
-        "standby",
-        "stream_id",
-        "subgroup_id",
-        "track",
-        "waiting",
+        "sub",
     )
 
-    def __init__(
-        self,
-        session: Session,
-        stream_id: int,
-        parser: RunParser,
-        header: SubgroupHeader,
-        subgroup_id: int,
-        group: Group,
-        default_priority: int,
-    ) -> None:
-        self._state = session.state
-        self.session = session
-        self.stream_id = stream_id
-        self.parser = parser
-        self.draft: Draft = parser.draft
-        self.header = header
-        self.subgroup_id = subgroup_id
-        self.group = group
-        self.track = group.track
-        self._tally = self.track.tally(session)
-        self.priority = default_priority if header.priority is None else header.priority
-        self.segment: Segment | None = None
-        self.last_id = -1
-        """The last object that was taken; -1 before the first."""
+    def __init__(self, sub: Subgroup, last_id: int = -1, left: int = 0) -> None:
+        self.sub = sub
+        self.last_id = last_id
+        """The last object that began; -1 before the first."""
+        self.left = left
+        """Payload bytes that it lacks."""
+        self.covered = last_id
+        """The last id of which all that exists came, if the last object is whole."""
         self.objects = 0
         self.payload = 0
-        """Payload bytes that were taken."""
-        self.standby: list[Standby] = []
-        self.flows: dict[Draft, Flow] = {}
-        refused = group.refused.get(subgroup_id, ())
-        self.waiting: list[Receiver] = [
-            receiver
-            for receiver in self.track.receivers
-            if receiver.wants_group(header.group_id)
-            and receiver not in refused
-            and receiver.takes_from(session.number)
-        ]
-        """Receivers for which no object passed yet."""
-        self._intact = True  # whether the first object taken is the first of the stream
-        self._skipping = False  # whether the last object begun was refused
-        self._taken_over = False
+        """What passed: objects, and bytes of payload."""
+        self.flows: dict[tuple[Draft, bool], Flow] = {}
+        self.is_closed = False
+        """Whether its streams were finished: it has the end of the subgroup."""
         self._lost: list[Out] = []
-        self.renewing: dict[Out, None] = {}
+        self._renewing: dict[Out, None] = {}
         """Streams that end with this object, and whose receivers get another one for the rest."""
-        self.paused: dict[Receiver, None] = {}
+        self._paused: dict[Receiver, None] = {}
         """Receivers whose stream was cut before an object that has not come yet."""
-        self.awaited: int | None = None
-        """It was cut: the object with which another stream goes on."""
-        self.cut_at = 0.0
-        """When that was."""
-        group.feeds[subgroup_id] = self
 
-    # Bytes that come
+    @abstractmethod
+    def joining(self, writer: Writer) -> list[Receiver]:
+        """Take the receivers that have no stream yet and get one with what a writer brings."""
 
-    def data(self, now: float, data: bytes, fin: bool) -> None:
-        """More of the stream."""
-        marks: list[Mark] = []
-        body, end = self.parser.scan(data, marks)
-        draft, group, admit = self.draft, self.group, self.track.admit
-        group.touched = now
-        fresh = [mark for mark in marks if admit(group, mark[0], draft)]
-        if self._taken_over:
-            fresh = self._in_time(fresh)
-        if len(fresh) != len(marks) or self._skipping:
-            if self.last_id < 0:
-                self._intact = False
-            run = self._run(body[:end], marks)
-            body, fresh, self._skipping = without(run, fresh, skipping=self._skipping)
-        elif end != len(body):
-            body = body[:end]
-        awaited = self.parser.cut_before if fin and self.session.peering else None
-        if awaited is not None:
-            if body:
-                self.emit(now, body, fresh, fin=False)
-            wait_for(now, self, awaited)
-            return
-        if fin:
-            self.parser.finish()
-            self._finish_ids()
-        if body or fin:
-            self.emit(now, body, fresh, fin)
-        if fin:
-            if self.paused:
-                end_paused(now, self)
-            self._close(finished=True)
-        elif self.standby:
-            for second in tuple(self.standby):
-                second.lead(now)
+    @abstractmethod
+    def put_back(self, receivers: list[Receiver]) -> None:
+        """Remember receivers that still have none."""
 
-    def reset(self, now: float, code: int) -> None:
-        """The stream was abandoned; another one of the subgroup may go on."""
-        broken = self.parser.left > 0 and not self._skipping
-        if broken:
-            # The object did not come after all: another stream may bring it.
-            self.group.seen.discard(self.last_id)
-            segment = self.segment
-            if segment is not None and segment.cost:
-                segment.cut()
-                self._state.cache.grew(segment, -1)
-                if not segment.count:
-                    self._state.cache.remove(segment)
-        heir = self.standby.pop(0) if self.standby else None
-        if heir is not None and not broken and heir.fits(self):
-            self.take_over(now, heir)
-            return
-        self.abandon(code)
-        if heir is not None:
-            heir.promote(now, self.standby)
+    def is_at(self, final: int) -> bool:
+        """Whether it has all of a subgroup that ends with this object."""
+        return self.last_id >= final and not self.left
 
-    def _in_time(self, fresh: list[Mark]) -> list[Mark]:
-        """Objects of a second stream that are not behind later ones of the first."""
-        good = [mark for mark in fresh if mark[0].object_id > self.last_id]
-        self._state.late_objects += len(fresh) - len(good)
-        self.track.dropped_objects += len(fresh) - len(good)
-        return good
+    # Bytes
 
-    def _finish_ids(self) -> None:
-        """What a FIN says about ids (moq-transport-16, 2.4.2 and 10.4.2)."""
-        last = self.parser.object_id
-        if last < 0:
-            return
-        if not self._taken_over:
-            self.group.finish_subgroup(self.subgroup_id, last)
-        header = self.parser.header
-        if header is not None and header.end_of_group:
-            self.group.end_at(last)
+    def put(
+        self, now: float, writer: Writer, head: ObjectHeader, offset: int, piece: bytes
+    ) -> None:
+        """Take a piece of an object from a writer that is not in step; what is here is skipped."""
+        object_id, size = head.object_id, len(piece)
+        if object_id > self.last_id:
+            if offset or self.left:
+                return  # its beginning was not taken, or another object is not whole
+            start = object_header(head, self.last_id, writer.extended, writer.draft, writer.draft)
+            self.take(now, writer, start + piece, [(head, 0, len(start))], False)
+        elif object_id == self.last_id and self.left:
+            have = head.payload_length - self.left
+            if offset <= have < offset + size:
+                self.take(now, writer, piece[have - offset :], [], False)
 
-    def _run(self, body: bytes, marks: list[Mark]) -> Run:
-        return Run(body, marks, self.last_id, self.header.has_extensions, self.draft)
-
-    # Bytes that go
+    def take(self, now: float, writer: Writer, body: bytes, marks: list[Mark], fin: bool) -> None:
+        """Hand a run on that follows what is here."""
+        self.emit(now, writer, body, marks, fin, None)
 
     def emit(
         self,
         now: float,
+        writer: Writer,
         body: bytes,
         marks: list[Mark],
         fin: bool,
+        place: Place | None,
         again: AbstractSet[Receiver] = frozenset(),
     ) -> None:
-        """Hand a run on: to the cache, to those who are in, to those who come in.
+        """Offer a run to those who are in; let those in who come in.
 
         Those who come in ``again`` had another stream for what was before.
         """
-        if marks and self.renewing:
-            begin_anew(now, self, body, marks, fin)
+        if marks and self._renewing:
+            self._begin_anew(now, writer, body, marks, fin, place)
             return
+        form = writer.form
+        refused: list[Out] = []
+        for key, flow in self.flows.items():
+            run = body if key == form else self._translated(now, flow, writer, body, marks, key)
+            for index, offer in enumerate(flow.offers):
+                if not offer(run, fin):
+                    refused.append(flow.outs[index])
+            for out in flow.timed:
+                out.wrote(now, len(run))
+        for out in refused:
+            self._refused(now, out, place)
         size = len(body)
         for mark in marks:
             size -= mark[2] - mark[1]
-        if body:
-            self._keep(now, body, marks)
-        previous = self.last_id
-        for draft, flow in self.flows.items():
-            if draft is self.draft:
-                run = body
-            else:
-                run = self._translated(now, flow, body, marks, previous, draft)
-            for write in flow.writes:
-                write(run, fin)
-            for out in flow.timed:
-                out.wrote(now, len(run))
         if marks:
-            if self.waiting:
-                self._let_in(now, body, marks, fin, again)
-            self.last_id = marks[-1][0].object_id
-            if not self.objects and self.track.bounded:
-                self.track.check_done()  # a group that some do not want may have begun
+            waiting = self.joining(writer)
+            if waiting:
+                self.put_back(self._let_in(now, writer, waiting, body, marks, fin, again))
+            last = marks[-1][0]
+            self.last_id = self.covered = last.object_id
+            self.left = last.payload_length - (len(body) - marks[-1][2])
+        else:
+            self.left -= size
         self.objects += len(marks)
         self.payload += size
-        track = self.track
-        track.objects_in += len(marks)
-        track.bytes_in += size
-        if self._tally is not None:
-            self._tally.came(len(marks), size)
-        samples = self._state.samples
-        if samples is not None and marks and self.objects == len(marks):
-            watch_first(now, samples, self, marks[0][0])
+
+    def _refused(self, now: float, out: Out, place: Place | None) -> None:
+        """A stream did not take a run: it reads it from the log when there is room."""
+        if place is not None:
+            out.fall_behind(place)
+            out.stream.pull_from(out.pull)
+        else:
+            lost = out.stream.queued
+            out.stream.reset(drop_code(out.receiver.draft))
+            out.receiver.session.gone(now, out.stream, lost)
 
     def _translated(
-        self, now: float, flow: Flow, body: bytes, marks: list[Mark], previous: int, draft: Draft
+        self,
+        now: float,
+        flow: Flow,
+        writer: Writer,
+        body: bytes,
+        marks: list[Mark],
+        form: tuple[Draft, bool],
     ) -> bytes:
-        """A run in the other draft; receivers lose the subgroup if it cannot be said there."""
+        """A run in another form; receivers lose the subgroup if it cannot be said in that."""
         try:
-            return transcode(body, marks, previous, self.header.has_extensions, self.draft, draft)
+            return transcode(body, marks, self.last_id, form[1], writer.draft, form[0])
         except EncodeError:
             for out in tuple(flow.outs):
                 out.stream.reset(INTERNAL_ERROR)
                 out.receiver.session.gone(now, out.stream, 0)
             return b""
 
-    def _keep(self, now: float, body: bytes, marks: list[Mark]) -> None:
-        """Put a run into the cache, by reference."""
-        cache, segment = self._state.cache, self.segment
-        if segment is not None and not segment.cost:
-            segment = self.segment = None  # it was evicted
-        if marks and (segment is None or cache.is_closed(now, segment)):
-            first = marks[0][1]
-            if first:
-                if segment is not None:
-                    segment.append(body[:first], [])
-                    cache.grew(segment, 0)
-                body = body[first:]
-                marks = [(head, start - first, end - first) for head, start, end in marks]
-            if segment is not None:
-                segment.live = False
-            header = self.header
-            if header.first_object and self.last_id < 0 and not self._intact:
-                header = replace(header, first_object=False)
-            segment = self.segment = Segment(
-                self.group,
-                header,
-                self.subgroup_id,
-                self.draft,
-                base=self.last_id,
-                default_priority=self.priority,
-                born=now,
-                origin=self.session.number,
-            )
-            cache.add(segment)
-        if segment is not None:
-            segment.append(body, marks)
-            cache.grew(segment, len(marks))
-
     def _let_in(
-        self, now: float, body: bytes, marks: list[Mark], fin: bool, again: AbstractSet[Receiver]
-    ) -> None:
-        """Open streams to receivers that want an object which begins in this run."""
-        group_id = self.header.group_id
+        self,
+        now: float,
+        writer: Writer,
+        waiting: list[Receiver],
+        body: bytes,
+        marks: list[Mark],
+        fin: bool,
+        again: AbstractSet[Receiver],
+    ) -> list[Receiver]:
+        """Open streams to receivers that want an object which begins in this run.
+
+        Returns those that want none of them.
+        """
+        sub = self.sub
+        header, group_id = writer.header, sub.group.group_id
         still: list[Receiver] = []
         runs: dict[tuple[Draft, int], bytes | None] = {}
-        waiting, self.waiting = self.waiting, still
-        run = self._run(body, marks)
+        run = Run(body, marks, self.last_id, writer.extended, writer.draft)
         for receiver in waiting:
             index = receiver.first_of(group_id, marks)
             if index < 0:
                 still.append(receiver)
                 continue
+            if receiver.is_far_behind and sub.postpone(self, receiver, marks[index][0]):
+                continue
             key = (receiver.draft, index)
             if key not in runs:
-                runs[key] = run_from(run, index, receiver.draft)
+                runs[key] = run_from(run, index, receiver.draft, writer.extended)
             first = runs[key]
             if first is None:
                 receiver.dropped_streams += 1
                 continue
-            whole = not index and self.last_id < 0 and self._intact
-            out = receiver.open(self.header, self.subgroup_id, self.priority, whole=whole)
+            whole = not index and self.last_id < 0 and writer.is_intact
+            out = receiver.open(header, sub.subgroup_id, sub.priority, whole=whole)
             if out is None:
                 continue
-            if (receiver in again or receiver in self.paused) and isinstance(
+            if (receiver in again or receiver in self._paused) and isinstance(
                 out.stream, LinkedStream
             ):
                 out.stream.goes_on()
-            self.paused.pop(receiver, None)
+            self._paused.pop(receiver, None)
             out.objects_base = self.objects + index
             heads = sum(mark[2] - mark[1] for mark in marks[:index])
             out.payload_base = self.payload + marks[index][1] - heads
             self.join(out)
             out.begin(now, first, fin)
+        return still
 
-    # Receivers that come and go
+    # Streams that come and go
 
     def outs(self) -> list[Out]:
         """All streams that it goes to."""
@@ -1349,20 +1635,21 @@ class Feed:
 
     def join(self, out: Out) -> None:
         """Give a stream every byte from the next run on; it must have all before that."""
-        out.feed = self
-        flow = self.flows.get(out.receiver.draft)
+        out.tail = self
+        form = (out.receiver.draft, out.extended)
+        flow = self.flows.get(form)
         if flow is None:
-            flow = self.flows[out.receiver.draft] = Flow()
+            flow = self.flows[form] = Flow()
         flow.add(out)
 
     def leave(self, out: Out) -> None:
         """Give a stream nothing more."""
         out.settle()
-        self.flows[out.receiver.draft].remove(out)
+        self.flows[out.receiver.draft, out.extended].remove(out)
 
     def time(self, out: Out) -> None:
         """The delivery timeout of a stream's receiver may have changed."""
-        timed = self.flows[out.receiver.draft].timed
+        timed = self.flows[out.receiver.draft, out.extended].timed
         if out in timed:
             timed.remove(out)
         if out.receiver.timeout is not None:
@@ -1371,242 +1658,876 @@ class Feed:
     def lost(self, out: Out) -> None:
         """Remember who does not get the rest of the subgroup, to count it."""
         self._lost.append(out)
-        if out.receiver in self.track.receivers:
-            self.group.refused.setdefault(self.subgroup_id, set()).add(out.receiver)
+        self.sub.refuse(out.receiver)
+
+    def forget(self, receiver: Receiver) -> None:
+        """A receiver that has no stream is gone."""
+        self._paused.pop(receiver, None)
+
+    # Streams to other relays that go on with others
 
     def renew(self, out: Out) -> None:
         """Let a stream end before the next object; its receiver gets another one for the rest."""
-        self.renewing[out] = None
-        self._state.timers.set(self.quiet, self.group.touched + QUIET)
+        self._renewing[out] = None
+        self.sub.state.timers.set(self.quiet, self.sub.group.touched + QUIET)
 
     def quiet(self, now: float) -> None:
-        """No object has come for a while, and streams should go on elsewhere."""
-        cut_quiet(now, self)
+        """No object has come since streams should go on elsewhere: cut them all the same."""
+        if self.left:
+            self.sub.state.timers.set(self.quiet, now + QUIET)
+            return
+        receivers: list[Receiver] = []
+        for out in self._take_renewing():
+            self._paused[out.receiver] = None
+            self._cut(out, out.receiver.draft.integers.encode(0))
+            receivers.append(out.receiver)
+        self.put_back(receivers)
 
-    def forget(self, receiver: Receiver) -> None:
-        """A receiver that has no stream yet is gone."""
-        if receiver in self.waiting:
-            self.waiting.remove(receiver)
-        self.paused.pop(receiver, None)
+    def _begin_anew(
+        self,
+        now: float,
+        writer: Writer,
+        body: bytes,
+        marks: list[Mark],
+        fin: bool,
+        place: Place | None,
+    ) -> None:
+        """Hand on a run whose first object is the first one of new streams to some receivers."""
+        renewing = self._take_renewing()
+        head, first, _ = marks[0]
+        if first:
+            self.emit(now, writer, body[:first], [], False, None)
+        again: dict[Receiver, None] = {}
+        for out in renewing:
+            again[out.receiver] = None
+            self._cut(out, cut_mark(head, self.last_id, out.receiver.draft))
+        self.put_back(list(again))
+        shifted = [(each, start - first, end - first) for each, start, end in marks]
+        self.emit(now, writer, body[first:], shifted, fin, place, again.keys())
 
-    def admit_receiver(self, receiver: Receiver) -> None:
-        """Let a new receiver in with the next object that it wants."""
-        refused = self.group.refused.get(self.subgroup_id, ())
-        if (
-            receiver not in refused
-            and receiver not in self.waiting
-            and receiver.takes_from(self.session.number)
-        ):
-            self.waiting.append(receiver)
+    def _take_renewing(self) -> list[Out]:
+        """The streams that are to be cut; some may be gone meanwhile."""
+        self.sub.state.timers.cancel(self.quiet)
+        renewing, self._renewing = self._renewing, {}
+        return [out for out in renewing if out.tail is self]
+
+    def _cut(self, out: Out, mark: bytes) -> None:
+        out.stream.write(mark, True)
+        self.leave(out)
+        out.finish()
+
+    def _end_paused(self, now: float) -> None:
+        """The subgroup has ended: so does what was cut and has not gone on, by an empty stream."""
+        paused, self._paused = self._paused, {}
+        sub = self.sub
+        opened = (
+            each.open(sub.header, sub.subgroup_id, sub.priority, whole=False) for each in paused
+        )
+        for out in filter(None, opened):
+            if isinstance(out.stream, LinkedStream):
+                out.stream.goes_on()
+            out.begin(now, b"", fin=True)
+            out.finish()
 
     # Ends
 
-    def _close(self, *, finished: bool) -> None:
-        """Nothing more comes; streams to receivers were finished or reset before."""
-        if self.awaited is not None:
-            self.awaited = None
-            self._state.timers.cancel(self.unheard)
-        if self.renewing:
-            self.renewing.clear()
-            self._state.timers.cancel(self.quiet)
-        if self.segment is not None:
-            self.segment.live = False
-            self.segment.finished = finished
-        if self.group.feeds.get(self.subgroup_id) is self:
-            del self.group.feeds[self.subgroup_id]
-        for flow in self.flows.values():
-            for out in flow.outs:
-                out.finish()
-            flow.outs.clear()
-            flow.writes.clear()
-            flow.timed.clear()
-        self.waiting.clear()
+    def close(self, now: float, code: int | None) -> None:
+        """End the streams: finish them (None), or reset them with a code."""
+        self.is_closed = code is None
+        if self._renewing:
+            self._renewing.clear()
+            self.sub.state.timers.cancel(self.quiet)
+        if code is None:
+            self._end_paused(now)
+        for (draft, _), flow in self.flows.items():
+            outs, flow.outs = flow.outs, []
+            flow.offers, flow.timed = [], []
+            for out in outs:
+                if code is None:
+                    if not out.stream.closed:
+                        out.stream.write(b"", True)
+                    out.finish()
+                else:
+                    out.settle()
+                    out.tail = None
+                    out.reset(mirrored_code(code, self.sub.draft, draft))
+        track = self.sub.track
         for out in self._lost:
             missed = self.payload - out.payload_base
             out.receiver.dropped_bytes += missed
-            self.track.dropped_bytes += missed
-            self.track.dropped_objects += self.objects - out.objects_base
-            out.receiver.session.service.gaps += self.objects - out.objects_base
+            track.dropped_bytes += missed
+            out.receiver.missed(self.objects - out.objects_base)
         self._lost.clear()
-        if finished:
-            for second in self.standby:
-                second.give_up()
-        self.track.check_done()
 
-    def abandon(self, code: int = CANCELLED) -> None:
-        """Take nothing more, and tell the receivers so."""
-        self.group.break_off(self.subgroup_id)
-        for flow in self.flows.values():
-            for out in tuple(flow.outs):
-                out.reset(mirrored_code(code, self.draft, out.receiver.draft))
-        self._close(finished=False)
 
-    def unheard(self, now: float) -> None:
-        """It was cut, and nobody went on with it in time."""
-        give_up_waiting(now, self)
+class Span(Tail):
+    """A stretch of a subgroup without holes, as the log keeps it."""
 
-    # The second stream
+    __slots__ = ("awaits", "first", "head", "segment")
 
-    def take_over(self, now: float, heir: Standby) -> None:
-        """Go on with another stream of the same subgroup, on the same streams to receivers."""
-        former, self.session = self.session, heir.session
-        self.stream_id, self.parser = heir.stream_id, heir.parser
-        self._taken_over = True
-        if former is not self.session:
-            self._change_session(former)
-        if not heir.finished:
-            self.session.streams[self.stream_id] = self
-        self.inject(now, heir)
+    def __init__(self, sub: Subgroup, first: int) -> None:
+        super().__init__(sub)
+        self.awaits = False
+        """Whether its stream was cut, and another one goes on with it (laps-2, 7.2)."""
+        self.first = first
+        """The lowest id of which it is known what exists."""
+        self.head: Segment | None = None
+        """Its oldest segment, which the log may have let go; others follow."""
+        self.segment: Segment | None = None
+        """The newest one."""
 
-    def _change_session(self, former: Session) -> None:
-        """What comes from now on is another session's: so it is cached, and so it is sent."""
-        self._tally = self.track.tally(self.session)
-        if self.segment is not None:
-            self.segment.live = False
-            self.segment = None
+    def joining(self, writer: Writer) -> list[Receiver]:
+        """Take the receivers that have no stream yet, if they begin with this span."""
+        sub = self.sub
+        if not sub.joining or not sub.lets_into(self, writer):
+            return []
+        waiting, sub.joining = sub.joining, []
+        return waiting
+
+    def put_back(self, receivers: list[Receiver]) -> None:
+        """Receivers that still have none."""
+        self.sub.joining = receivers + self.sub.joining
+
+    def take(self, now: float, writer: Writer, body: bytes, marks: list[Mark], fin: bool) -> None:
+        """Keep a run that follows what is here, count it and hand it on."""
+        if self.awaits:
+            self.awaits = False
+            self.sub.go_on()
+        place = self._keep(now, writer, body, marks) if body else None
+        size = len(body)
+        for mark in marks:
+            size -= mark[2] - mark[1]
+        track = writer.track
+        first = not self.objects
+        track.objects_in += len(marks)
+        track.bytes_in += size
+        if writer.tally is not None:
+            writer.tally.came(len(marks), size)
+        self.emit(now, writer, body, marks, fin, place)
+        if first and marks:
+            if track.bounded:
+                track.check_done()  # a group that some do not want may have begun
+            samples = writer.session.state.samples
+            if samples is not None:
+                watch_first(now, samples, self, writer, marks[0][0])
+
+    def _keep(self, now: float, writer: Writer, body: bytes, marks: list[Mark]) -> Place | None:
+        """Put a run into the log, by reference; return where it is.
+
+        The rest of an object whose beginning was let go is not kept.
+        """
+        cache, segment = writer.session.state.cache, self.segment
+        last_id, left = self.last_id, self.left
+        at = 0 if segment is None else len(segment.chunks)
+        if left and (segment is None or segment.released):
+            if not marks:
+                return None
+            first = marks[0][1]
+            shifted = [(head, start - first, end - first) for head, start, end in marks]
+            segment = self._begin_segment(now, writer, 0)
+            segment.append(now, body[first:], shifted)
+            cache.grew(segment, len(marks))
+            return None
+        if (
+            segment is None
+            or segment.released
+            or segment.origin != writer.session.number
+            or segment.draft is not writer.draft
+            or segment.header.has_extensions != writer.extended
+        ):
+            segment = self._begin_segment(now, writer, left)
+            place = Place(segment, 0, last_id, left)
+        elif marks and cache.is_closed(now, segment):
+            first = marks[0][1]
+            place = Place(segment, at, last_id, left)
+            if first:
+                segment.append(now, body[:first], [])
+                cache.grew(segment, 0)
+                body = body[first:]
+                marks = [(head, start - first, end - first) for head, start, end in marks]
+            fresh = self._begin_segment(now, writer, 0)
+            if not first:
+                place = Place(fresh, 0, last_id, left)
+            segment = fresh
+        else:
+            place = Place(segment, at, last_id, left)
+        if len(self.sub.spans) > 1 and self is not self.sub.spans[-1] and not self.sub.is_awaited:
+            self.sub.state.late_objects += len(marks)
+        segment.append(now, body, marks)
+        cache.grew(segment, len(marks))
+        return place
+
+    def _begin_segment(self, now: float, writer: Writer, left: int) -> Segment:
+        sub, last = self.sub, self.segment
+        header = writer.header
+        if header.first_object and (self.last_id >= 0 or not writer.is_intact):
+            header = replace(header, first_object=False)
+        segment = Segment(
+            sub.group,
+            header,
+            sub.subgroup_id,
+            writer.draft,
+            base=self.last_id,
+            left=left,
+            default_priority=sub.priority,
+            born=now,
+            origin=writer.session.number,
+        )
+        if last is None:
+            self.head = segment
+        else:
+            last.next = segment
+        self.segment = segment
+        writer.session.state.cache.add(segment)
+        return segment
+
+    def drop_partial(self, code: int) -> None:
+        """Forget the object that is not whole: the rest of it will not come from anybody.
+
+        Streams that have a part of it are reset; their receivers begin with it if it comes again.
+        """
+        if not self.left:
+            return
+        sub, cache = self.sub, self.sub.state.cache
+        sub.group.seen.discard(self.last_id)
+        outs = self.outs()
+        for out in outs:
+            out.reset(mirrored_code(code, sub.draft, out.receiver.draft))
+        segment, last = self.head, -1
+        while segment is not None:
+            if not segment.released and segment.count and segment.last_id == self.last_id:
+                segment.cut()
+                cache.grew(segment, -1)
+            if not segment.released and not segment.count:
+                cache.remove(segment)
+            last = max(last, segment.last_id)
+            segment = segment.next
+        self.left = 0
+        self.last_id = self.covered = last
+        for out in outs:
+            sub.admit_receiver(out.receiver)
+
+
+class Export(Tail):
+    """What goes to one session that also brings the subgroup: only what others bring."""
+
+    __slots__ = ("_joining", "session")
+
+    def __init__(self, sub: Subgroup, session: int, last_id: int = -1, left: int = 0) -> None:
+        super().__init__(sub, last_id, left)
+        self.session = session
+        self._joining: list[Receiver] = []
+
+    def joining(self, writer: Writer) -> list[Receiver]:  # noqa: ARG002 - Tail
+        """Take the receivers that have no stream yet."""
+        waiting, self._joining = self._joining, []
+        return waiting
+
+    def put_back(self, receivers: list[Receiver]) -> None:
+        """Receivers that still have none."""
+        self._joining = receivers + self._joining
+
+    def admit(self, receiver: Receiver) -> None:
+        """Let a receiver in with the next object that it wants."""
+        if receiver not in self._joining:
+            self._joining.append(receiver)
+
+    def forget(self, receiver: Receiver) -> None:
+        """A receiver that has no stream is gone."""
+        super().forget(receiver)
+        if receiver in self._joining:
+            self._joining.remove(receiver)
+
+    def begin_again(self, last_id: int) -> None:
+        """What comes now does not follow: streams are reset, receivers get others."""
+        receivers = [out.receiver for out in self.outs()]
         for out in self.outs():
-            if not out.receiver.takes_from(self.session.number):
-                out.reset(CANCELLED)
-        for receiver in tuple(former.receivers.values()):
-            if (
-                receiver.track is self.track
-                and not receiver.takes_from(former.number)
-                and receiver.wants_group(self.header.group_id)
-            ):
+            out.reset(CANCELLED)
+        self.left, self.last_id, self.covered = 0, last_id, last_id
+        for receiver in receivers:
+            self.admit(receiver)
+
+
+class Subgroup:
+    """The log of one subgroup while something of it is under way.
+
+    ::
+
+        spans     [ 0 1 2 3 ]     [ 7 8 9 ...        between them: unknown, may still come
+        writers        ^ second stream  ^ first stream
+        joining   receivers that get a stream with the next object at the end
+
+    Each object is kept once, whichever writer brings it first; a writer that is behind brings
+    nothing new. Streams at the end of a span wait there while a writer may bring what follows it.
+    """
+
+    __slots__ = (
+        "_end_follows",
+        "_held",
+        "_since",
+        "code",
+        "draft",
+        "exports",
+        "final",
+        "group",
+        "header",
+        "is_awaited",
+        "joining",
+        "over",
+        "priority",
+        "spans",
+        "state",
+        "subgroup_id",
+        "track",
+        "writers",
+    )
+
+    def __init__(
+        self, state: State, group: Group, subgroup_id: int, header: SubgroupHeader, priority: int
+    ) -> None:
+        self.state = state
+        self.group = group
+        self.track = group.track
+        self.subgroup_id = subgroup_id
+        self.header = header
+        """Of the stream that brought it first."""
+        self.draft = Draft.D16
+        """Of the writer that came last; a code to reset streams with is of this draft."""
+        self.priority = priority
+        """The publisher's."""
+        self.spans: list[Span] = [Span(self, 0)]
+        self.writers: dict[Writer, None] = {}
+        self.joining: list[Receiver] = []
+        self.exports: dict[int, Export] = {}
+        """By the session that brings objects and gets those of others."""
+        self.final: int | None = None
+        """Its last object, once a writer has ended there; -1 if it has none."""
+        self.over = False
+        """Whether nothing more of it can come."""
+        self.code: int | None = None
+        """What streams are reset with that reach its end; None: they are finished."""
+        self._since = 0.0
+        """Since when another stream is waited for that goes on, or has the beginning."""
+        self._held = False
+        """Whether receivers wait for the beginning."""
+        self.is_awaited = False
+        """Whether a stream is waited for that is not there yet."""
+        self._end_follows = False
+        """Whether a stream that goes on has nothing but the end."""
+        group.subgroups[subgroup_id] = self
+        for receiver in self.track.receivers:
+            if receiver.wants_group(group.group_id):
                 self.admit_receiver(receiver)
 
-    def inject(self, now: float, heir: Standby) -> None:
-        """Hand on what a second stream brought while it stood by."""
-        parts: list[bytes] = []
-        marks: list[Mark] = []
-        size, previous = 0, self.last_id
-        self._skipping = True
-        self._intact = False
-        for head, payload in heir.take():
-            if not self._is_next(head, previous):
-                self._skipping = True
-                continue
-            self._skipping = False
-            anew = object_header(head, previous, self.header.has_extensions, self.draft, self.draft)
-            parts += (anew, payload)
-            marks.append((head, size, size + len(anew)))
-            size += len(anew) + len(payload)
-            previous = head.object_id
-        if marks:
-            self.emit(now, b"".join(parts), marks, fin=False)
-        if not heir.parser.left:
-            self._skipping = True
-        if heir.awaited is not None:
-            wait_for(now, self, heir.awaited)
-        elif heir.finished:
-            self.emit(now, b"", [], fin=True)
-            end_paused(now, self)
-            self._close(finished=True)
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of it came yet."""
+        return len(self.spans) == 1 and self.spans[0].last_id < 0
 
-    def _is_next(self, head: ObjectHeader, previous: int) -> bool:
-        if not self.track.admit(self.group, head, self.draft):
-            return False
-        if head.object_id > previous:
-            return True
-        self._state.late_objects += 1
-        self.track.dropped_objects += 1
-        return False
+    # Receivers
 
-
-QUIET: Final = 1.0
-"""Seconds without an object after which a stream that should go on elsewhere is cut."""
-
-
-# Who sends
-
-
-def begin_anew(now: float, feed: Feed, body: bytes, marks: list[Mark], fin: bool) -> None:
-    """Hand on a run whose first object is the first one of new streams to some receivers."""
-    renewing = _take_renewing(feed)
-    head, first, _ = marks[0]
-    if first:
-        feed.emit(now, body[:first], [], fin=False)
-    again: set[Receiver] = set()
-    for out in renewing:
-        again.add(out.receiver)
-        _cut(feed, out, cut_mark(head, feed.last_id, out.receiver.draft))
-    shifted = [(each, start - first, end - first) for each, start, end in marks]
-    feed.emit(now, body[first:], shifted, fin, again)
-
-
-def _take_renewing(feed: Feed) -> list[Out]:
-    """The streams that are to be cut; some may be gone meanwhile."""
-    feed.session.state.timers.cancel(feed.quiet)
-    renewing, feed.renewing = feed.renewing, {}
-    return [out for out in renewing if out.feed is feed]
-
-
-def _cut(feed: Feed, out: Out, mark: bytes) -> None:
-    out.stream.write(mark, True)
-    feed.leave(out)
-    out.finish()
-    feed.waiting.append(out.receiver)
-
-
-def cut_quiet(now: float, feed: Feed) -> None:
-    """No object has come since streams should go on elsewhere: cut them all the same."""
-    if feed.parser.left:
-        feed.session.state.timers.set(feed.quiet, now + QUIET)
-        return
-    for out in _take_renewing(feed):
-        feed.paused[out.receiver] = None
-        _cut(feed, out, out.receiver.draft.integers.encode(0))
-
-
-def end_paused(now: float, feed: Feed) -> None:
-    """The subgroup has ended: so does what was cut and has not gone on, with an empty stream."""
-    paused, feed.paused = feed.paused, {}
-    header, subgroup_id, priority = feed.header, feed.subgroup_id, feed.priority
-    opened = (each.open(header, subgroup_id, priority, whole=False) for each in paused)
-    for out in filter(None, opened):
-        if isinstance(out.stream, LinkedStream):
-            out.stream.goes_on()
-        out.begin(now, b"", fin=True)
-        out.finish()
-
-
-# Who receives
-
-
-def wait_for(now: float, feed: Feed, object_id: int) -> None:
-    """The stream of a subgroup was cut before this object: go on with the one that begins there."""
-    feed.awaited, feed.cut_at = object_id, now
-    state = feed.session.state
-    state.timers.set(feed.unheard, now + state.limits.continued_time)
-    for second in tuple(feed.standby):
-        if go_on(now, feed, second):
+    def admit_receiver(self, receiver: Receiver) -> None:
+        """Let a receiver in with the next object that it wants."""
+        refused = self.group.refused.get(self.subgroup_id, ())
+        if self.over or receiver in refused or receiver not in self.track.receivers:
             return
+        if not receiver.entry.echo:
+            self.export(receiver.session.number).admit(receiver)
+        elif receiver not in self.joining:
+            self.joining.append(receiver)
 
+    def export(self, session: int) -> Export:
+        """What goes to a session of which nothing goes back."""
+        export = self.exports.get(session)
+        if export is None:
+            export = self.exports[session] = Export(self, session)
+            # What others brought last of it was sent before, or is read from the log.
+            for span in reversed(self.spans):
+                segment = span.segment
+                if segment is not None and segment.origin != session:
+                    export.last_id = export.covered = span.last_id
+                    export.left = span.left
+                    break
+        return export
 
-def go_on(now: float, feed: Feed, second: Standby) -> bool:
-    """Go on with a second stream if it is the one that is waited for; whether it is."""
-    awaited, first = feed.awaited, second.first_id
-    if awaited is None or first is None or first < awaited:
-        return False
-    if first > awaited:
-        # The number was a guess: what is between may be of other subgroups, or of none.
-        known = feed.group.seen.union(feed.group.absent)
-        if any(known.gaps(awaited, first - 1)):
+    def forget(self, receiver: Receiver) -> None:
+        """A receiver that has no stream yet is gone."""
+        if receiver in self.joining:
+            self.joining.remove(receiver)
+        for tail in self.tails():
+            tail.forget(receiver)
+
+    def refuse(self, receiver: Receiver) -> None:
+        """Give a receiver nothing more of it."""
+        if receiver in self.track.receivers:
+            self.group.refused.setdefault(self.subgroup_id, set()).add(receiver)
+
+    def tails(self) -> list[Tail]:
+        """All places where streams wait for what comes."""
+        return [*self.spans, *self.exports.values()]
+
+    def outs(self) -> list[Out]:
+        """All streams that are at a tail."""
+        return [out for tail in self.tails() for out in tail.outs()]
+
+    def lets_into(self, span: Span, writer: Writer) -> bool:
+        """Whether receivers without a stream begin with a span: the last one, or the beginning."""
+        if not self._held:
+            return span is self.spans[-1]
+        if writer.continued:
             return False
-    _follow(now, feed, second)
-    return True
+        self._held = False
+        self.go_on()
+        return True
+
+    def postpone(self, tail: Tail, receiver: Receiver, head: ObjectHeader) -> bool:
+        """Let a receiver that is far behind read from an object on; whether the log has it."""
+        segment = tail.segment if isinstance(tail, Span) else None
+        if segment is None:
+            return False
+        receiver.postpone(self.reading(segment, head.object_id))
+        return True
+
+    def reading(self, segment: Segment, first_id: int) -> Reading:
+        """What a stream reads that begins in a segment."""
+        return Reading(segment.header, self.subgroup_id, self.priority, (segment,), self, first_id)
+
+    def tail_at(self, receiver: Receiver, last_id: int, left: int) -> Tail | None:
+        """The tail that a stream has reached which read up to there."""
+        tails: Sequence[Tail] = self.spans
+        if not receiver.entry.echo:
+            tails = (self.export(receiver.session.number),)
+        return next((each for each in tails if (each.last_id, each.left) == (last_id, left)), None)
+
+    # Objects
+
+    def place(
+        self, now: float, writer: Writer, object_id: int, before: int, *, fresh: bool
+    ) -> Span | None:
+        """The span that an object belongs to; a new one if it follows none.
+
+        ``before`` is the object before it on the writer's stream, or the id below its first one.
+        None: it came already, or there is no room for it.
+        """
+        spans = self.spans
+        index = len(spans)
+        while index and spans[index - 1].first > object_id:
+            index -= 1
+        span = spans[index - 1] if index else None
+        if span is not None and object_id <= span.last_id:
+            if writer.span is not None and writer.span is not span:
+                writer.span.covered = max(writer.span.covered, object_id - 1)
+                self._merge(now, writer.span)
+            if fresh and not (object_id == span.last_id and span.left):
+                self.state.late_objects += 1
+                self.track.dropped_objects += 1
+            return span
+        if not fresh:
+            return None
+        if span is not None and not span.left and self._follows(span, before, object_id):
+            span.covered = object_id - 1
+            return span
+        if len(spans) >= self.track.limits.spans:
+            self.state.late_objects += 1
+            self.track.dropped_objects += 1
+            return None
+        made = Span(self, max(before + 1, 0))
+        spans.insert(index, made)
+        return made
+
+    def _follows(self, span: Span, before: int, object_id: int) -> bool:
+        """Whether nothing can be between a span and an object."""
+        if before <= span.covered:
+            return True
+        known = self.group.seen.union(self.group.absent)
+        return not any(known.gaps(span.covered + 1, object_id - 1))
+
+    def _merge(self, now: float, span: Span) -> bool:
+        """Join a span with the next one if there is nothing between them; whether there was."""
+        index = self.spans.index(span)
+        if span.left or index + 1 == len(self.spans):
+            return False
+        following = self.spans[index + 1]
+        if following.first > span.covered + 1:
+            return False
+        if span.awaits:
+            span.awaits = False
+            self.go_on()
+        del self.spans[index]
+        following.first = span.first
+        for writer in self.writers:
+            if writer.span is span:
+                writer.span = following
+        last, head = span.segment, following.head
+        if last is not None and head is not None:
+            last.next = head
+            following.head = span.head
+            for out in span.outs():
+                out.fall_behind(Place(last, len(last.chunks), span.last_id, 0))
+                out.pull(now)
+        elif head is not None:
+            # Nothing of the first one was kept, and nobody can have had any of it.
+            following.head = head
+        return True
+
+    # Writers
+
+    def ended(self, now: float, writer: Writer, last_id: int) -> None:
+        """A writer ended in good order behind this object; -1 if it brought none."""
+        self.writers.pop(writer, None)
+        if self.over:
+            return
+        if last_id >= 0 or not (self.writers or self.is_awaited or writer.continued):
+            self.final = last_id
+        elif writer.continued or self.is_awaited:
+            self._end_follows = True
+        self.settle(now)
+
+    def cut(self, now: float, writer: Writer, awaited: int) -> None:
+        """A writer ended before this object: another one goes on with it (laps-2, 7.2)."""
+        self.writers.pop(writer, None)
+        span = writer.span
+        if self.over:
+            return
+        if span is not None and span.last_id < awaited:
+            span.covered = max(span.covered, awaited - 1)
+            if not self._merge(now, span):
+                span.awaits = True
+                self._await(now)
+        self.settle(now)
+
+    def left_by(self, now: float, writer: Writer, code: int) -> None:
+        """A writer was abandoned."""
+        self.writers.pop(writer, None)
+        self.settle(now, code)
+
+    def hold(self, now: float) -> None:
+        """Let receivers wait for the beginning, which is on another stream."""
+        self._held = True
+        self._await(now)
+
+    def _await(self, now: float) -> None:
+        self._since = now
+        self.is_awaited = True
+        self.state.timers.set(self.unheard, now + self.state.limits.continued_time)
+
+    def go_on(self) -> None:
+        """See whether anything is still waited for."""
+        self.is_awaited = self._held or any(span.awaits for span in self.spans)
+        if not self.is_awaited:
+            self.state.timers.cancel(self.unheard)
+
+    def unheard(self, now: float) -> None:
+        """What is waited for has not come: wait on only while it may just be slow."""
+        held = self._held
+        if not self.is_awaited:
+            return
+        if is_under_way(now, self.group, self._since, self.state.limits) or (
+            not held and len(self.spans) == 1 and self._is_newest()
+        ):
+            self.state.timers.set(self.unheard, now + self.state.limits.continued_time)
+            return
+        self._held = False
+        if held:
+            self._begin_without(now)
+        for span in tuple(self.spans):
+            if span.awaits:
+                span.awaits = False
+                index = self.spans.index(span) + 1
+                if index < len(self.spans):
+                    # The number that its stream was cut before was a guess: nothing is between.
+                    span.covered = max(span.covered, self.spans[index].first - 1)
+                    self._merge(now, span)
+        self.go_on()
+        self.settle(now)
+
+    def _is_newest(self) -> bool:
+        """Whether nothing came behind what is here of a track that is still to come."""
+        track = self.track
+        newest = (self.group.group_id, self.spans[-1].last_id)
+        return (track.largest_group, track.largest_object) == newest and bool(track.ingress)
+
+    def _begin_without(self, now: float) -> None:
+        """The beginning does not come: receivers read what there is."""
+        waiting, self.joining = self.joining, []
+        head = self.spans[0].head
+        for receiver in waiting:
+            if head is None:
+                self.joining.append(receiver)
+            else:
+                first_id = 0
+                if self.group.group_id == receiver.start_group:
+                    first_id = max(receiver.start_object, 0)
+                receiver.postpone(self.reading(head, first_id))
+                receiver.open_next(now)
+
+    # Ends
+
+    def settle(self, now: float, code: int = CANCELLED) -> None:
+        """See what can still come: streams that wait for nothing go on, or end."""
+        if self.over:
+            return
+        last = self.spans[-1]
+        if self._end_follows and last.awaits and not self._held:
+            last.awaits = False
+            self.go_on()
+            self.final = last.last_id
+        if self.is_awaited:
+            return
+        for span in self.spans[:-1]:
+            if self._merge(now, span):
+                continue
+            following = self.spans[self.spans.index(span) + 1]
+            if not any(writer.may_bring(span, following) for writer in self.writers):
+                self._skip(now, span, following, code)
+        final, waits = self.final, len(self.spans) > 1
+        for export in self.exports.values():
+            if final is not None and export.is_at(final):
+                export.close(now, None)
+            elif any(writer.session.number != export.session for writer in self.writers):
+                waits = waits or bool(export.outs())
+            else:
+                export.close(now, code)
+        if final is not None and self.spans[-1].is_at(final):
+            self.spans[-1].close(now, None)
+            if not waits:
+                self._close(now, None)
+        elif not self.writers:
+            self._close(now, code)
+
+    def abandon(self, now: float, code: int = CANCELLED) -> None:
+        """Take nothing more, and tell the receivers so."""
+        if not self.over:
+            self._close(now, code)
+
+    def _skip(self, now: float, span: Span, following: Span, code: int) -> None:
+        """Nobody brings what is between two spans: streams at the first one end, others go on."""
+        span.drop_partial(code)
+        head = following.head
+        outs = span.outs()
+        span.close(now, code)
+        self.spans.remove(span)
+        for out in outs:
+            if head is None:
+                self.admit_receiver(out.receiver)
+            else:
+                out.receiver.postpone(self.reading(head, 0))
+                out.receiver.open_next(now)
+
+    def _close(self, now: float, code: int | None) -> None:
+        """Nothing more comes: end the streams at the tails, leave the group."""
+        self.over = True
+        self.code = code
+        self.state.timers.cancel(self.unheard)
+        group = self.group
+        if group.subgroups.get(self.subgroup_id) is self:
+            del group.subgroups[self.subgroup_id]
+        if code is not None:
+            group.break_off(self.subgroup_id)
+            for span in self.spans:
+                span.drop_partial(code)
+        last = self.spans[-1].segment
+        if last is not None:
+            last.finished = code is None
+        for tail in self.tails():
+            tail.close(now, code)
+        self.joining.clear()
+        self.track.check_done()
 
 
-def _follow(now: float, feed: Feed, second: Standby) -> None:
-    feed.awaited = None
-    feed.session.state.timers.cancel(feed.unheard)
-    feed.standby.remove(second)
-    if second.fits(feed):
-        feed.take_over(now, second)
-    else:
-        others, feed.standby = feed.standby, []
-        feed.abandon()
-        second.promote(now, others)
+class Writer:
+    """A ``Handler`` of a stream that brings a subgroup."""
+
+    __slots__ = (
+        "_head",
+        "_offset",
+        "_start",
+        "continued",
+        "draft",
+        "extended",
+        "form",
+        "header",
+        "is_intact",
+        "parser",
+        "session",
+        "span",
+        "stream_id",
+        "sub",
+        "tally",
+        "track",
+    )
+
+    def __init__(
+        self,
+        session: Session,
+        stream_id: int,
+        parser: RunParser,
+        header: SubgroupHeader,
+        sub: Subgroup,
+        *,
+        continued: bool = False,
+    ) -> None:
+        self.session = session
+        self.stream_id = stream_id
+        self.parser = parser
+        self.draft: Draft = parser.draft
+        self.header = header
+        self.extended = header.has_extensions
+        self.form = (self.draft, self.extended)
+        self.sub = sub
+        self.track: Track = sub.track
+        self.tally = self.track.tally(session)
+        self.continued = continued
+        """Whether the beginning of the subgroup is on another stream."""
+        self.is_intact = True
+        """Whether the first object taken is the first of the stream."""
+        self.span: Span | None = None
+        """Where its objects are put; None before the first, and while nothing of it is new."""
+        self._head: ObjectHeader | None = None  # the object under way
+        self._offset = 0  # payload bytes of it that came
+        self._start: int | None = None  # the id below its first object
+        sub.writers[self] = None
+        sub.draft = self.draft
+        if sub.is_empty:
+            self.span = sub.spans[0]
+
+    # Handler
+
+    def data(self, now: float, data: bytes, fin: bool) -> None:
+        """More of the stream."""
+        parser, sub = self.parser, self.sub
+        before, left = parser.object_id, parser.left
+        marks: list[Mark] = []
+        body, end = parser.scan(data, marks)
+        if end != len(body):
+            body = body[:end]
+        group, admit, draft = sub.group, self.track.admit, self.draft
+        if not sub.is_awaited:
+            group.touched = now
+        fresh = [mark for mark in marks if admit(group, mark[0], draft)]
+        awaited = parser.cut_before if fin and self.session.peering else None
+        ends = fin and awaited is None
+        if ends:
+            parser.finish()
+            self._finish_ids()
+        if marks and self._start is None:
+            self._begin(marks[0][0].object_id)
+        if body and not sub.over:
+            span = self.span
+            if (
+                span is not None
+                and span.last_id == before
+                and span.left == left
+                and len(fresh) == len(marks)
+                and (len(sub.spans) == 1 or span is sub.spans[-1])
+            ):
+                span.take(now, self, body, marks, ends)
+            else:
+                self._put(now, body, marks, before, fresh)
+            if sub.exports:
+                self._export(now, body, marks, fresh, before, left)
+        if marks:
+            self._head = marks[-1][0]
+            self._offset = len(body) - marks[-1][2]
+        else:
+            self._offset += len(body)
+        if ends:
+            sub.ended(now, self, parser.object_id)
+        elif awaited is not None:
+            sub.cut(now, self, awaited)
+
+    def reset(self, now: float, code: int) -> None:
+        """The stream was abandoned; another one of the subgroup may go on."""
+        self.sub.left_by(now, self, code)
+
+    def may_bring(self, span: Span, following: Span) -> bool:
+        """Whether it may still bring what is between two spans."""
+        at = self.parser.object_id
+        return at <= span.last_id if span.left else at < following.first
+
+    # Objects
+
+    def _begin(self, object_id: int) -> None:
+        """The first object has come: what is known of those below it."""
+        header = self.header
+        is_first = not self.continued and (
+            header.first_object or header.subgroup_id is None or not object_id
+        )
+        self._start = -1 if is_first else object_id - 1
+        if self.span is not None and self.span.last_id < 0:
+            self.span.first = self._start + 1
+            self.span.covered = self._start
+
+    def _finish_ids(self) -> None:
+        """What a FIN says about ids (moq-transport-16, 2.4.2 and 10.4.2)."""
+        last = self.parser.object_id
+        if last < 0:
+            return
+        self.sub.group.finish_subgroup(self.sub.subgroup_id, last)
+        if self.header.end_of_group:
+            self.sub.group.end_at(last)
+
+    def _pieces(
+        self, body: bytes, marks: list[Mark], before: int
+    ) -> Iterator[tuple[ObjectHeader, int, bytes, int | None]]:
+        """Objects of a run: head, offset, bytes, and the object before, if it begins here."""
+        first = marks[0][1] if marks else len(body)
+        if first and self._head is not None:
+            yield self._head, self._offset, body[:first], None
+        if not marks:
+            return
+        ends = [mark[1] for mark in marks[1:]] + [len(body)]
+        previous = before if before >= 0 or self._start is None else self._start
+        for (head, _, payload), stop in zip(marks, ends, strict=True):
+            yield head, 0, body[payload:stop], previous
+            previous = head.object_id
+
+    def _put(
+        self, now: float, body: bytes, marks: list[Mark], before: int, fresh: list[Mark]
+    ) -> None:
+        """Put the objects of a run into their spans, one by one: it is not in step."""
+        self.is_intact = False
+        new = {mark[0].object_id for mark in fresh}
+        for head, offset, piece, previous in self._pieces(body, marks, before):
+            if previous is not None:
+                self.span = self.sub.place(
+                    now, self, head.object_id, previous, fresh=head.object_id in new
+                )
+            if self.span is not None:
+                self.span.put(now, self, head, offset, piece)
+
+    def _export(
+        self,
+        now: float,
+        body: bytes,
+        marks: list[Mark],
+        fresh: list[Mark],
+        before: int,
+        left: int,
+    ) -> None:
+        """Hand a run to the sessions that get only what others bring."""
+        new = {mark[0].object_id for mark in fresh}
+        only_from = self.sub.group.only_from
+        for export in tuple(self.sub.exports.values()):
+            session = export.session
+            if session == self.session.number:
+                ids = only_from.setdefault(session, Ranges())
+                for object_id in new:
+                    ids.add(object_id)
+                continue
+            if export.last_id == before and export.left == left and len(fresh) == len(marks):
+                export.take(now, self, body, marks, False)
+                continue
+            for head, offset, piece, previous in self._pieces(body, marks, before):
+                if previous is not None and head.object_id not in new:
+                    # It came already: from somebody else, and was sent then, or from the session.
+                    if head.object_id not in only_from.get(session, ()):
+                        continue
+                    only_from[session].discard(head.object_id)
+                follows = previous is None or (previous <= export.covered and not export.left)
+                if not follows and head.object_id > export.last_id:
+                    export.begin_again(head.object_id - 1)
+                export.put(now, self, head, offset, piece)
 
 
 def is_under_way(now: float, group: Group, since: float, limits: PlaneLimits) -> bool:
@@ -1624,289 +2545,23 @@ def is_under_way(now: float, group: Group, since: float, limits: PlaneLimits) ->
     )
 
 
-def _is_newest(feed: Feed) -> bool:
-    """Whether a track that is still to come has nothing behind what it got of a subgroup."""
-    track, newest = feed.track, (feed.group.group_id, feed.last_id)
-    return (track.largest_group, track.largest_object) == newest and any(
-        session is feed.session for session, _ in track.ingress
-    )
-
-
-def give_up_waiting(now: float, feed: Feed) -> None:
-    """What was waited for did not come in time: go on with what there is, or end."""
-    state = feed.session.state
-    if is_under_way(now, feed.group, feed.cut_at, state.limits):
-        state.timers.set(feed.unheard, now + state.limits.continued_time)
-        return
-    begun = [each for each in feed.standby if each.first_id is not None]
-    ended = [each for each in feed.standby if each.finished and each.first_id is None]
-    if begun:
-        _follow(now, feed, min(begun, key=lambda each: each.first_id or 0))
-    elif ended:
-        _follow(now, feed, ended[0])
-    elif _is_newest(feed):
-        state.timers.set(feed.unheard, now + state.limits.continued_time)
-    else:
-        others, feed.standby = feed.standby, []
-        feed.abandon(CANCELLED)
-        for other in others[:1]:
-            other.promote(now, others[1:])
-
-
-class Standby:
-    """A ``Handler`` of a second stream of a subgroup, kept for when the first one fails.
-
-    Objects that came on the first stream are duplicates; those that did not come yet are kept,
-    within ``PlaneLimits.standby_bytes``, until they do. The object under way is kept as well, so
-    that taking over in the middle of it loses nothing.
-
-    A stream of a client does not wait for that behind one of the relay network::
-
-        Stub --> old parent --> network --> new parent <-- Stub
-                                            the first      stands by, and is for the network
-
-    What the network brings does not go back there, where some may still want it: from us, because
-    whoever brought it ends. So the client's stream takes the lead, between two objects and when it
-    has all that is to come.
-    """
-
-    __slots__ = (
-        "_default_priority",
-        "_first",
-        "_head",
-        "_kept",
-        "_pieces",
-        "_since",
-        "_size",
-        "awaited",
-        "finished",
-        "first_id",
-        "group",
-        "header",
-        "parser",
-        "session",
-        "stream_id",
-        "subgroup_id",
-    )
-
-    def __init__(
-        self,
-        session: Session,
-        stream_id: int,
-        parser: RunParser,
-        header: SubgroupHeader,
-        first: Feed,
-        default_priority: int,
-    ) -> None:
-        self.session = session
-        self.stream_id = stream_id
-        self.parser = parser
-        self.header = header
-        self.group: Group = first.group
-        self.subgroup_id = first.subgroup_id
-        self._first: Feed | None = first
-        self._default_priority = default_priority
-        self._head: ObjectHeader | None = None
-        self._pieces: list[bytes] = []
-        self._kept: deque[tuple[ObjectHeader, bytes]] = deque()
-        self._size = 0
-        self._since = 0
-        """The object from which on it has all that did not come on the first one."""
-        self.finished = False
-        """Whether all of it came."""
-        self.first_id: int | None = None
-        """The object with which it begins, once that has."""
-        self.awaited: int | None = None
-        """It was cut as well, before this object."""
-        other = first.header.priority
-        if header.priority is not None and other is not None and header.priority != other:
-            # One subgroup, one priority (moq-transport-16, 2.4.2).
-            raise MalformedTrackError(
-                f"subgroup {self.subgroup_id} of group {header.group_id} came with priority"
-                f" {other} and with {header.priority}"
-            )
-        first.standby.append(self)
-
-    # Handler
-
-    @property
-    def track(self) -> Track:
-        """What it belongs to."""
-        return self.group.track
-
-    def data(self, now: float, data: bytes, fin: bool) -> None:
-        """More of it."""
-        marks: list[Mark] = []
-        body, end = self.parser.scan(data, marks)
-        pos = 0
-        for head, start, payload in marks:
-            self._whole(body[pos:start])
-            self._head, pos = head, payload
-        if pos < end:
-            self._pieces.append(body[pos:end])
-        if self._head is not None and not self.parser.left:
-            self._whole(b"")
-        if marks and self.first_id is None:
-            self.first_id = marks[0][0].object_id
-            self._since = max(self._since, self.first_id)
-        if fin:
-            self.awaited = self.parser.cut_before if self.session.peering else None
-            if self.awaited is None:
-                self.parser.finish()
-            self.finished = True
-        first = self._first
-        if first is not None and first.awaited is not None:
-            go_on(now, first, self)
-        else:
-            self.lead(now)
-
-    def reset(self, now: float, code: int) -> None:  # noqa: ARG002 - Handler
-        """It was abandoned: nothing can go on with it."""
-        self._head = None
-        self._leave()
-
-    # Objects
-
-    def _whole(self, rest: bytes) -> None:
-        """The object under way is complete."""
-        head = self._head
-        if head is None:
-            return
-        payload = b"".join((*self._pieces, rest))
-        self._head = None
-        self._pieces.clear()
-        group, track = self.group, self.group.track
-        group.check(head.object_id, self.subgroup_id)
-        if self._came(head.object_id):
-            track.duplicates += 1
-        elif self._first is None:
-            track.dropped_objects += 1
-        else:
-            self._kept.append((head, payload))
-            self._size += len(payload)
-        limits = self.session.state.limits
-        limit = limits.continued_bytes if self.session.peering else limits.standby_bytes
-        while self._kept and (self._size > limit or self._came(self._kept[0][0].object_id)):
-            old, payload = self._kept.popleft()
-            self._size -= len(payload)
-            if self._came(old.object_id):
-                track.duplicates += 1
-            else:
-                self.session.state.standby_overflow += 1
-                self._since = old.object_id + 1
-
-    def _came(self, object_id: int) -> bool:
-        """Whether all of an object came on another stream."""
-        first = self._first
-        if first is not None and first.parser.left and object_id == first.last_id:
-            return False  # it is under way there, and may be broken off
-        return object_id in self.group.seen
-
-    def take(self) -> list[tuple[ObjectHeader, bytes]]:
-        """All that was kept, and the beginning of the object under way."""
-        items = list(self._kept)
-        self._kept.clear()
-        if self._head is not None:
-            items.append((self._head, b"".join(self._pieces)))
-        self.give_up()
-        self._head = None
-        self._pieces.clear()
-        return items
-
-    # Ends
-
-    def give_up(self) -> None:
-        """The subgroup ended, or another stream has it now: keep nothing."""
-        for head, _ in self._kept:
-            if head.object_id in self.group.seen:
-                self.group.track.duplicates += 1
-        self._kept.clear()
-        self._size = 0
-        self._first = None
-
-    def _leave(self) -> None:
-        if self._first is not None and self in self._first.standby:
-            self._first.standby.remove(self)
-        self.give_up()
-
-    # Taking over
-
-    def fits(self, feed: Feed) -> bool:
-        """Whether its bytes can follow on the streams of another one."""
-        return (
-            self.parser.draft is feed.draft
-            and self.header.has_extensions == feed.header.has_extensions
-        )
-
-    def promote(self, now: float, others: list[Standby]) -> None:
-        """Become the stream that brings the subgroup."""
-        feed = Feed(
-            self.session,
-            self.stream_id,
-            self.parser,
-            self.header,
-            self.subgroup_id,
-            self.group,
-            self._default_priority,
-        )
-        if not self.finished:
-            self.session.streams[self.stream_id] = feed
-        for other in others:
-            other.follow(feed)
-        feed.inject(now, self)
-
-    def lead(self, now: float) -> None:
-        """Change places with the first one if that is the network's, and others there want it."""
-        first = self._first
-        if (
-            first is None
-            or not first.session.upstream
-            or self.session.upstream
-            or first.awaited is not None
-            or first.parser.left
-            or first.last_id + 1 < self._since
-            or not self.fits(first)
-            or not self._is_wanted_beyond(first.session)
-        ):
-            return
-        former = Standby(
-            first.session, first.stream_id, first.parser, first.header, first, first.priority
-        )
-        first.session.streams[first.stream_id] = former
-        first.standby.remove(self)
-        first.take_over(now, self)
-
-    def _is_wanted_beyond(self, session: Session) -> bool:
-        """Whether anybody wants the subgroup who gets nothing of what a session sends."""
-        group = self.group
-        refused = group.refused.get(self.subgroup_id, ())
-        return any(
-            receiver.wants_group(group.group_id) and receiver not in refused
-            for receiver in group.track.receivers
-            if not receiver.takes_from(session.number)
-        )
-
-    def follow(self, feed: Feed) -> None:
-        """Stand by for another one."""
-        self._first = feed
-        feed.standby.append(self)
-
-
-def watch_first(now: float, samples: Samples, feed: Feed, head: ObjectHeader) -> None:
-    """Time the first object of a feed, which was handed on just now.
+def watch_first(
+    now: float, samples: Samples, tail: Span, writer: Writer, head: ObjectHeader
+) -> None:
+    """Time the first object of a subgroup, which was handed on just now.
 
     Of the clients that get it one is watched, another one for each group: a record for each of
     thousands would say no more. Sessions with other relays behind them are watched all.
     """
-    track, group_id = feed.track, feed.header.group_id
+    track, group_id = writer.track, writer.header.group_id
     key = track.key
     if key is None:
         key = track.key = samples.key_of(track.name)
     if not samples.wants(key, group_id):
         return
     source, client, came = None, None, now
-    if feed.session.peering:
-        client = feed.session.number
+    if writer.session.peering:
+        client = writer.session.number
         arrival = samples.arrival(key, group_id)
         if arrival is not None:
             source, came = arrival
@@ -1915,18 +2570,18 @@ def watch_first(now: float, samples: Samples, feed: Feed, head: ObjectHeader) ->
         source=source,
         client=client,
     )
-    begun = [out for out in feed.outs() if not out.objects_base]
+    begun = [out for out in tail.sub.outs() if not out.objects_base]
     viewers = [out for out in begun if out.receiver.tally is None]
     watched = [out for out in begun if out.receiver.tally is not None]
     if viewers:
         watched.append(viewers[group_id % len(viewers)])
     for out in watched:
         viewer = None if out.receiver.tally is None else out.receiver.session.number
-        state = partial(_was_sent, feed, out, head.payload_length)
+        state = partial(_was_sent, out.tail or tail, out, head.payload_length)
         samples.watch(now, sample._replace(viewer=viewer), state)
 
 
-def _was_sent(feed: Feed, out: Out, end: int) -> bool | None:
+def _was_sent(tail: Tail, out: Out, end: int) -> bool | None:
     """Whether payload up to there has left; None if it never will.
 
     What stands between payloads is not known here: bytes that wait are at most those that were
@@ -1935,6 +2590,6 @@ def _was_sent(feed: Feed, out: Out, end: int) -> bool | None:
     session, stream = out.receiver.session, out.stream
     if stream not in session.outs and stream not in session.finished:
         return None
-    if feed.payload < end:
-        return None if out.feed is None else False
-    return stream.queued <= feed.payload - end
+    if tail.payload < end:
+        return None if out.tail is None else False
+    return stream.queued <= tail.payload - end

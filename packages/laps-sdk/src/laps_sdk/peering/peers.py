@@ -58,7 +58,7 @@ from laps_wire.peering.laps2 import (
     NodeSelf,
     RelayType,
 )
-from laps_wire.peering.laps2.limits import MAX_CONTACTS
+from laps_wire.peering.laps2.codepoints import MAX_CONTACTS
 from laps_wire.peering.session import (
     CPP_16,
     HANDSHAKE_SECONDS,
@@ -245,6 +245,12 @@ class Peers:
         elif role is Role.DIALLER:
             wire.connect(now, 0)
         self._settle(peer)
+
+    def measured(self, session: int, srtt_us: int) -> None:
+        """Set the round trip of a connection: a hold time is at least four of them."""
+        peer = self._peers.get(session)
+        if peer is not None:
+            peer.wire.round_trip = srtt_us / 1_000_000
 
     def stream_data(
         self, now: float, session: int, stream_id: int, data: bytes, fin: bool = False
@@ -491,6 +497,7 @@ class Peers:
             schemes=self._authenticator.schemes,
             spki_hash=spki_hash,
             handshake_seconds=self._handshake_seconds,
+            keepalive_seconds=self.settings.keepalive,
         )
 
     @staticmethod

@@ -5,7 +5,7 @@
     Endpoint --connection--> PeerServer --PeerPort--> PeerRelay
     poll_dials --> a task for each dial --> connection, or dial_failed
     after each turn: output of sessions sent, dials begun, observers called, the timer set
-    once a second: round trip and loss of every connection
+    once a second: round trip and loss of every connection, then on_sample
 
 Everything except dials runs in the loop's thread without waiting. The session proves the identity
 of a listener's certificate (laps-2, 4.2). TLS may know the network's authority but need not.
@@ -89,6 +89,8 @@ class PeerServer(TurnServer):
         self.relay = relay
         self.ports: dict[int, PeerPort] = {}
         """The connections by session number."""
+        self.on_sample: Callable[[float], None] | None = None
+        """Called once in ``sample_interval``, when all connections have been measured."""
         self._network = network
         self._serial = itertools.count(1)
         self._sampler: asyncio.TimerHandle | None = None
@@ -217,4 +219,6 @@ class PeerServer(TurnServer):
         self._sampler = self._loop.call_later(self.config.sample_interval, self._sample)
         for port in list(self.ports.values()):
             port.measure()
+        if self.on_sample is not None:
+            self.on_sample(self.now)
         self.settle()

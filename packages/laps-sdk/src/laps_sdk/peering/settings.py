@@ -8,7 +8,7 @@ from typing import Final
 from laps_wire.errors import LocalError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import Feature, RelayType, Settings
-from laps_wire.peering.laps2.limits import MAX_MESSAGE_BYTES, MIN_MESSAGE_BYTES
+from laps_wire.peering.laps2.codepoints import MAX_MESSAGE_BYTES, MIN_MESSAGE_BYTES
 from laps_wire.peering.session import Role
 
 __all__ = [
@@ -57,8 +57,10 @@ class PeeringSettings:
     """Use the feature SIGNED_NODES, and refuse relays without it."""
     batch: float = 0.02
     """How long changes for a peer are collected (BATCH_MS)."""
-    hold: float = 15.0
+    hold: float = 1.0
     """How long a peer may be silent before its session ends (HOLD_MS)."""
+    keepalive: float = 0.0
+    """How long this relay is silent before it sends KEEPALIVE; 0: a quarter of the hold time."""
 
     # Limits for one peer
 

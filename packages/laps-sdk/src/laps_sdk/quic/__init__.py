@@ -10,7 +10,7 @@ in, events to handlers, one flush for each connection::
         |            |                      ^
         |            '--- webtransport -----|     a session looks like a connection
         v                                   |
-    dispatch ---- admission           connection ---> egress (priorities, deadlines, limits)
+    dispatch ---- admission, resets   connection ---> egress (priorities, deadlines, limits)
         |         who may connect           |            |
         v                                   v            v
     udp, or memory.network            engine: Engine, EngineConnection
@@ -31,5 +31,6 @@ Other packages may import:
 All other modules are private to this folder. No other package imports a QUIC library.
 
 The libraries implement RFC 9000 (QUIC), 9001 (TLS), 9002 (recovery) and 9221 (datagrams). This
-folder implements Retry, Version Negotiation and WebTransport over HTTP/3.
+folder implements Retry, Version Negotiation, stateless resets, keepalives and WebTransport over
+HTTP/3.
 """

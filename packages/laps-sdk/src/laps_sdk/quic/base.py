@@ -20,6 +20,8 @@ accept at once wait in the connection's egress queue, the most urgent first. The
   reports ``StreamDropped``.
 - Other streams (control) are never dropped. Over their own limit, the connection is closed.
 - A writer that must not lose data (a publisher) checks ``congested`` and waits for ``Writable``.
+- A writer that can read its data again later (a relay's track log) offers it: ``offer`` refuses
+  bytes that would only wait, and ``pull_from`` names who writes them once the stream has room.
 
 Stream ids are QUIC's. On WebTransport they are the ids of the underlying connection. Bit 0 is set
 if the server opened the stream, bit 1 if the stream is unidirectional.
@@ -46,6 +48,7 @@ __all__ = [
     "IgnoringHandler",
     "Listener",
     "OutStream",
+    "PullSource",
 ]
 
 URGENT: Final = 0
@@ -88,7 +91,14 @@ class ConnectionLimits:
     max_stream_data: int = 4 * 1024 * 1024
     """Bytes that the peer may send on one stream before they are read."""
     idle_timeout: float = 30.0
-    """Seconds without a packet after which the connection ends."""
+    """Seconds without a packet after which the connection ends; both ends use the lesser value."""
+    keepalive: float = 10.0
+    """Seconds without a packet of the peer after which it gets a PING; 0: never."""
+    dead_after: float = 10.0
+    """Seconds without a packet of the peer, in spite of PINGs, after which the connection ends.
+
+    It is no part of the handshake. 0: only ``idle_timeout`` ends the connection.
+    """
     max_datagram_frame: int = 16383
     """The longest DATAGRAM frame that the connection accepts."""
 
@@ -111,6 +121,10 @@ class ConnectionStats(NamedTuple):
     dropped_streams: int
     dropped_bytes: int
     dropped_datagrams: int
+
+
+PullSource: TypeAlias = Callable[[float], None]
+"""What writes more to a stream that has room; it gets the time."""
 
 
 class OutStream(ABC):
@@ -138,12 +152,35 @@ class OutStream(ABC):
         """Bytes written to this stream that are in no packet yet, as far as the backend knows."""
         return self.queued
 
+    @property
+    def unacknowledged(self) -> int:
+        """Bytes written to this stream that the peer has not acknowledged; 0 after a reset.
+
+        The value stays after the end of the connection. qh3 counts only bytes in no packet yet.
+        """
+        return self.unsent
+
     @abstractmethod
     def write(self, data: bytes, fin: bool = False) -> None:
         """Queue bytes; ``fin`` ends the stream after them.
 
         The stream keeps ``data`` by reference, so the caller must not change it. Writing to a
         closed stream does nothing: an event reports the close.
+        """
+
+    @abstractmethod
+    def offer(self, data: bytes, fin: bool = False) -> bool:
+        """Write bytes unless enough of the stream or of the connection is queued already.
+
+        Returns False if the stream refused them. A closed stream takes everything, as in
+        :meth:`write`.
+        """
+
+    @abstractmethod
+    def pull_from(self, source: PullSource) -> None:
+        """Call ``source`` with the time, once, when the stream has room: it may write then.
+
+        The calls are made in the order of the streams' priorities, while packets are filled.
         """
 
     @abstractmethod

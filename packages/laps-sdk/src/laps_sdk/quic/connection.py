@@ -18,6 +18,7 @@ from laps_sdk.quic.base import (
     URGENT,
     Address,
     Connection,
+    ConnectionLimits,
     ConnectionStats,
     EgressLimits,
     Handler,
@@ -39,6 +40,13 @@ __all__ = ["INTERNAL_ERROR", "QuicTransportConnection"]
 
 INTERNAL_ERROR: Final = 0x1
 """The error code with which a connection is closed after a fault on our side."""
+_UNANSWERED: Final = 2
+"""PINGs without an answer, before which no silence ends a connection.
+
+After our own loop was blocked, the peer gets PINGs and time to answer them.
+"""
+_REFUSED_FOR: Final = 0.1
+"""Seconds, and at least three round trips, for which a port must stay closed."""
 
 
 class QuicTransportConnection(Connection):
@@ -46,12 +54,18 @@ class QuicTransportConnection(Connection):
 
     __slots__ = (
         "_clock",
+        "_dead_after",
         "_flush_soon",
         "_half_over",
         "_is_client",
+        "_keepalive",
+        "_pinged_at",
         "_purge_at",
+        "_refused_at",
         "_replies",
         "_stopped",
+        "_unanswered",
+        "alive_timer",
         "bytes_received",
         "bytes_sent",
         "close_request",
@@ -63,11 +77,13 @@ class QuicTransportConnection(Connection):
         "failed",
         "first_id",
         "handler",
+        "heard_at",
         "ids",
         "listener",
         "on_outcome",
         "packets_received",
         "packets_sent",
+        "reset_token",
     )
 
     def __init__(
@@ -77,14 +93,15 @@ class QuicTransportConnection(Connection):
         clock: Callable[[], float],
         wake: Callable[[QuicTransportConnection], None],
         is_client: bool,
-        limits: EgressLimits,
+        limits: ConnectionLimits,
+        egress: EgressLimits,
         listener: Listener,
         deadline: float | None,
     ) -> None:
         self._clock = clock  # the loop's time, read once a turn
         self._flush_soon = wake  # pumps and flushes this connection at the end of the turn
         self.engine = engine
-        self.egress = Egress(engine, limits, clock=clock, wake=self._wake)
+        self.egress = Egress(engine, egress, clock=clock, wake=self._wake)
         self._is_client = is_client
         self.listener = listener
         """Makes the handler once the handshake is complete."""
@@ -95,6 +112,15 @@ class QuicTransportConnection(Connection):
         """Called once for a dialled connection: with None when connected, or with the failure."""
         self.ids: Sequence[bytes] = ()
         """Connection ids under which the endpoint finds this connection."""
+        self.reset_token = b""
+        """The token with which the peer says that it does not know the connection any more."""
+        self.heard_at = clock()
+        """When the last packet arrived."""
+        self.alive_timer: float | None = None
+        """When to call :meth:`check_alive`."""
+        self._keepalive, self._dead_after = _intervals(limits)
+        self._pinged_at = self._refused_at = 0.0
+        self._unanswered = 0
         self.first_id = b""
         """The id that a client chose for us before it got one of ours."""
         self.dirty = False
@@ -296,9 +322,51 @@ class QuicTransportConnection(Connection):
             seen.append(event)
         return seen
 
+    def keep_alive(self, now: float) -> None:
+        """Begin to send PINGs while the peer is silent."""
+        if self._keepalive and not self.closed:
+            self.alive_timer = now + self._keepalive
+
+    def check_alive(self, now: float) -> Closed | None:
+        """Send a PING to a silent peer; return the end of a connection whose peer is dead."""
+        heard = self.heard_at
+        due = heard + self._keepalive
+        if due > now:
+            self.alive_timer = due
+            return None
+        if heard >= self._pinged_at:
+            self._unanswered = 0
+        dead = heard + self._dead_after if self._dead_after else None
+        if dead is not None and dead <= now and self._unanswered >= _UNANSWERED:
+            text = f"nothing arrived for {now - heard:.1f} s in spite of keepalives"
+            return Closed(0, text, by_peer=False, application=False)
+        self.engine.ping()
+        self._pinged_at = now
+        self._unanswered += 1
+        due = now + self._keepalive
+        self.alive_timer = due if dead is None or dead <= now else min(due, dead)
+        return None
+
+    def refused(self, now: float) -> Closed | None:
+        """Handle an ICMP report that the peer's port is closed; return the end if it is true.
+
+        Anybody can forge the report. So the first one only sends a PING. If a later one arrives
+        and nothing was heard in between, nobody is there.
+        """
+        if self.closed:
+            return None
+        if self.heard_at >= self._refused_at:
+            self._refused_at = now
+            self.engine.ping()
+            return None
+        if now - self._refused_at < max(_REFUSED_FOR, 3 * (self.rtt or 0.0)):
+            return None
+        return Closed(0, "the port of the peer is closed", by_peer=False, application=False)
+
     def end(self, event: Closed) -> Closed:
         """End the connection: nothing is sent or reported after ``event``."""
         self.closed_reported = True
+        self.alive_timer = None
         self.egress.close()
         self._stopped.clear()
         self._replies.clear()
@@ -316,3 +384,15 @@ class QuicTransportConnection(Connection):
                 half_over.discard(each)
                 del replies[each]
             self._purge_at = 64 + 2 * len(half_over)
+
+
+def _intervals(limits: ConnectionLimits) -> tuple[float, float]:
+    """Return the seconds between PINGs and until a silent peer is dead; 0 stands for never."""
+    dead_after, keepalive = limits.dead_after, limits.keepalive
+    if not keepalive:
+        return 0.0, 0.0
+    # Two PINGs and the time for their answers fit into either time.
+    for longest in (dead_after, limits.idle_timeout):
+        if longest:
+            keepalive = min(keepalive, longest / 3)
+    return keepalive, dead_after

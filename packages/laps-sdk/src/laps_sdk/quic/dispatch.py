@@ -19,10 +19,18 @@ from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
 
 from laps_sdk.quic.admission import Accept, Admission, Reply
-from laps_sdk.quic.base import Address, EgressLimits, Handler, IgnoringHandler, Listener
+from laps_sdk.quic.base import (
+    Address,
+    ConnectionLimits,
+    EgressLimits,
+    Handler,
+    IgnoringHandler,
+    Listener,
+)
 from laps_sdk.quic.connection import INTERNAL_ERROR, QuicTransportConnection
 from laps_sdk.quic.engine import Burst, Engine, EngineConnection
 from laps_sdk.quic.events import Closed, Event
+from laps_sdk.quic.resets import SHORTEST, TOKEN_LENGTH, StatelessResets
 from laps_sdk.quic.udp import DatagramPort
 from laps_sdk.timers import Timers
 
@@ -35,6 +43,11 @@ _SLACK: Final = 1e-6
 
 _ID_LENGTH: Final = 8
 """The length of our connection ids; short headers do not carry it, so all engines use it."""
+
+_REFUSALS_EVERY: Final = 0.02
+"""Seconds between two searches for the connections of closed ports: each looks at all of them."""
+_MAX_REFUSALS: Final = 1024
+"""Closed ports that wait for a search."""
 
 _Found = QuicTransportConnection | None
 _Run = tuple[QuicTransportConnection, list[bytes]]
@@ -51,16 +64,20 @@ class Dispatcher:
         port: DatagramPort,
         engine: Engine,
         *,
+        limits: ConnectionLimits,
         egress: EgressLimits,
         admission: Admission,
+        resets: StatelessResets,
         handshake_timeout: float,
         listener: Listener | None,
     ) -> None:
         self._loop = loop
         self._port = port
         self._engine = engine
+        self._limits = limits
         self._egress = egress
         self._admission = admission
+        self._resets = resets
         self._handshake_timeout = handshake_timeout
         self._listener = listener
         self._now: float | None = None
@@ -70,6 +87,10 @@ class Dispatcher:
         """Connections of clients whose handshake is not complete."""
         self._touched: dict[QuicTransportConnection, None] = {}
         self._dirty: list[QuicTransportConnection] = []
+        self._dials: dict[QuicTransportConnection, None] = {}
+        self._refusals: set[Address] = set()
+        self._refusals_due = 0.0
+        self._reset: list[QuicTransportConnection] = []
         self._inboxes: Inboxes[QuicTransportConnection] = Inboxes()
         self._timers: Timers[QuicTransportConnection] = Timers()
         self._alarm: asyncio.TimerHandle | None = None
@@ -103,12 +124,14 @@ class Dispatcher:
         """Add a connection that the engine has begun."""
         connection = self._add(engine, listener, is_client=True, deadline=None)
         connection.on_outcome = outcome
+        self._dials[connection] = None
         self._touch(connection)
         self._turn_soon()
         return connection
 
     def give_up(self, connection: QuicTransportConnection) -> None:
         """Close a dialled connection without reporting its outcome."""
+        self._dials.pop(connection, None)
         connection.on_outcome = None
         connection.handler = IgnoringHandler()
         connection.close()
@@ -140,7 +163,8 @@ class Dispatcher:
             clock=self.clock,
             wake=self._wake,
             is_client=is_client,
-            limits=self._egress,
+            limits=self._limits,
+            egress=self._egress,
             listener=listener,
             deadline=deadline,
         )
@@ -154,6 +178,7 @@ class Dispatcher:
         if connection not in self.connections:
             return
         del self.connections[connection]
+        self._dials.pop(connection, None)
         self._settled(connection)
         self._timers.cancel(connection)
         self._routes.remove(connection)
@@ -177,8 +202,15 @@ class Dispatcher:
 
             for connection, run in self._routes.runs(datagrams, admit):
                 self._feed(connection, run, address, now)
-        for address in self._port.unreachable():
-            self._refuse_dials(address)
+        for connection in self._reset:
+            self._reset_by_peer(connection)
+        self._reset.clear()
+        for report in self._port.unreachable():
+            self._refuse_dials(report.address)
+            if report.port_closed and len(self._refusals) < _MAX_REFUSALS:
+                self._refusals.add(report.address)
+        if self._refusals and now >= self._refusals_due:
+            self._refused(now)
         self._turn()
 
     def _feed(
@@ -187,6 +219,7 @@ class Dispatcher:
         if self._inboxes.full(connection):
             self._count("inbox")
             return
+        connection.heard_at = now
         connection.packets_received += len(run)
         connection.bytes_received += sum(map(len, run))
         try:
@@ -199,6 +232,9 @@ class Dispatcher:
 
     def _admit(self, datagram: bytes, address: Address, now: float) -> _Found:
         """Return a new connection for a datagram that belongs to none; None if it is refused."""
+        if not datagram[0] & 0x80:
+            self._stray(datagram, address, now)
+            return None
         listener = self._listener
         if listener is None:
             self._count("unknown")
@@ -231,16 +267,51 @@ class Dispatcher:
         self._routes.begin(connection, verdict.destination)
         return connection
 
-    def _refuse_dials(self, address: Address) -> None:
-        """End unanswered dials to an address that ICMP reports as unreachable.
+    def _stray(self, datagram: bytes, address: Address, now: float) -> None:
+        """Handle a packet of a connection that this endpoint does not have.
 
-        Other connections ignore the report, because it can be forged.
+        It is a stateless reset of the peer, or gets one: the connection was lost in a restart.
         """
+        connection = self._routes.reset(datagram)
+        if connection is not None and connection.engine.peer_address == address:
+            self._reset.append(connection)
+            return
+        self._count("unknown")
+        if self._listener is not None:
+            answer = self._resets.answer(datagram, now)
+            if answer is not None:
+                self._count("reset")
+                self._port.send(Burst([answer], address))
+
+    def _reset_by_peer(self, connection: QuicTransportConnection) -> None:
+        if connection in self.connections and not connection.closed_reported:
+            text = "stateless reset: the peer has lost the connection, as after a restart"
+            connection.engine.abort()
+            event = Closed(0, text, by_peer=True, application=False)
+            self._enqueue(connection, [connection.end(event)])
+            self._forget(connection)
+
+    def _refuse_dials(self, address: Address) -> None:
+        """End unanswered dials to an address that ICMP reports as unreachable."""
+        for connection in list(self._dials):
+            if connection.engine.peer_address == address:
+                self._end(connection, Closed(0, "nothing listens there", False, False))
+
+    def _refused(self, now: float) -> None:
+        """Tell the connections to closed ports; :meth:`QuicTransportConnection.refused` decides."""
+        addresses, self._refusals = self._refusals, set()
+        self._refusals_due = now + _REFUSALS_EVERY
         for connection in self.connections:
-            if connection.on_outcome is not None and connection.engine.peer_address == address:
-                event = Closed(0, "nothing listens there", by_peer=False, application=False)
-                connection.engine.close(0, "", application=False)
-                self._enqueue(connection, [connection.end(event)])
+            if connection.engine.peer_address in addresses and connection.handler is not None:
+                event = connection.refused(now)
+                if event is not None:
+                    self._end(connection, event)
+                self._touch(connection)
+
+    def _end(self, connection: QuicTransportConnection, event: Closed) -> None:
+        """End a connection whose peer does not answer."""
+        connection.engine.close(event.code, event.reason, application=False)
+        self._enqueue(connection, [connection.end(event)])
 
     def _count(self, reason: str) -> None:
         self.refused[reason] = self.refused.get(reason, 0) + 1
@@ -319,6 +390,11 @@ class Dispatcher:
                     connection.engine.on_timer(max(now, timer))
                 except Exception:  # noqa: BLE001 - as in _feed
                     self._engine_failed(connection, "on_timer")
+            alive = connection.alive_timer
+            if alive is not None and alive <= now + _SLACK:
+                event = connection.check_alive(now)
+                if event is not None:
+                    self._end(connection, event)
         self._touch(connection)
 
     def _flush(self, connection: QuicTransportConnection, now: float) -> None:
@@ -353,7 +429,7 @@ class Dispatcher:
             self._forget(connection)
             return
         timer = engine.next_timer()
-        for other in (egress.next_timer(), connection.deadline):
+        for other in (egress.next_timer(), connection.deadline, connection.alive_timer):
             if other is not None and (timer is None or other < timer):
                 timer = other
         if timer is None:
@@ -415,6 +491,7 @@ class Dispatcher:
         """Handle the first events of a connection: make its handler, or report why it failed."""
         self._settled(connection)
         outcome, connection.on_outcome = connection.on_outcome, None
+        self._dials.pop(connection, None)
         if not connection.engine.handshake_complete:
             if outcome is not None and isinstance(last, Closed):
                 outcome(last)
@@ -427,6 +504,7 @@ class Dispatcher:
             if outcome is not None:
                 outcome(Closed(INTERNAL_ERROR, "our listener failed", False, True))
             return None
+        connection.keep_alive(self.clock())
         if outcome is not None:
             outcome(None)
         return handler
@@ -441,15 +519,28 @@ class Routes:
         short header  0 | flags | destination id (8) | ...                       (RFC 8999, 5.2)
     """
 
-    __slots__ = ("_table",)
+    __slots__ = ("_table", "_tokens")
 
     def __init__(self) -> None:
         self._table: dict[bytes, QuicTransportConnection] = {}
+        # Looking up a token takes no time that depends on its bytes (RFC 9000, 10.3.1): Python's
+        # hash of bytes is keyed.
+        self._tokens: dict[bytes, QuicTransportConnection] = {}
 
     def sync(self, connection: QuicTransportConnection) -> None:
         """Take the present ids of a connection's engine; cheap if they did not change."""
-        ids, known = connection.engine.connection_ids, connection.ids
-        if ids is known or ids == known:
+        engine, known = connection.engine, connection.ids
+        ids = engine.connection_ids
+        if ids is known:
+            return
+        token = engine.peer_reset_token
+        if token != connection.reset_token:
+            self._tokens.pop(connection.reset_token, None)
+            if token:
+                self._tokens[token] = connection
+            connection.reset_token = token
+        if ids == known:
+            connection.ids = ids
             return
         for each in known:
             if each not in ids and each != connection.first_id:
@@ -471,10 +562,18 @@ class Routes:
         """Forget all ids of a connection."""
         for each in (*connection.ids, connection.first_id):
             self._drop(each, connection)
+        self._tokens.pop(connection.reset_token, None)
+
+    def reset(self, datagram: bytes) -> QuicTransportConnection | None:
+        """Return the connection that a stateless reset ends; None if the datagram is none."""
+        if len(datagram) < SHORTEST:
+            return None
+        return self._tokens.get(datagram[-TOKEN_LENGTH:])
 
     def clear(self) -> None:
         """Forget all connections."""
         self._table.clear()
+        self._tokens.clear()
 
     def _drop(self, each: bytes, connection: QuicTransportConnection) -> None:
         if self._table.get(each) is connection:

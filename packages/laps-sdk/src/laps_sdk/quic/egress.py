@@ -13,6 +13,13 @@ queue, so that priorities take effect as late as possible::
                 ready     may be given to the engine, most urgent first
                 stalled   the engine holds enough of it already (stream flow control)
 
+Bytes that can be read again later are offered: ``offer`` refuses what would only wait. The stream
+then stands in a line with a source. The pump calls the source when the stream's turn comes and
+little of it is queued::
+
+    track log --offer--> taken: as a write        refused: pull_from(source)
+              <--source(now)-- pump, by priority: the source writes the next bytes
+
 ``budget`` is the number of bytes that the engine still accepts in this turn. -1 means that the
 engine was flushed since, so that the budget must be measured again. While the budget is positive,
 no stream is queued, and a write that fits goes straight to the engine. All other writes go through
@@ -37,12 +44,13 @@ from heapq import heapify, heappop, heappush
 from typing import Final
 
 from laps_sdk.errors import StreamLimitError
-from laps_sdk.quic.base import URGENT, EgressLimits, OutStream
+from laps_sdk.quic.base import URGENT, EgressLimits, OutStream, PullSource
 from laps_sdk.quic.engine import EngineConnection
 from laps_sdk.quic.events import DropReason, Event, StreamDropped, StreamsAvailable, Writable
 
 __all__ = [
     "ALLOWANCE",
+    "ROOM",
     "DatagramQueue",
     "Deadlines",
     "Egress",
@@ -57,6 +65,10 @@ ALLOWANCE: Final = 32 * 1024
 _FIRST: Final = -(1 << 63)
 _QUANTUM: Final = 16 * 1024
 """Bytes that a stream may send before the next stream of the same urgency has its turn."""
+ROOM: Final = 64 * 1024
+"""Queued bytes of one stream at which an offer is refused."""
+_REFILL: Final = 16 * 1024
+"""Queued bytes of one stream below which its source is asked for more."""
 _PACKET: Final = 1200
 """The least size of a piece that a small window cuts off; smaller pieces cost too much."""
 _STUCK_AFTER: Final = 0.1
@@ -97,6 +109,7 @@ class Egress:
         "ready",
         "shut",
         "stalled",
+        "unacknowledged_bytes",
         "waiting",
     )
 
@@ -114,6 +127,7 @@ class Egress:
         self._wake = wake
         self.give = engine.write
         self.backlog = engine.backlog
+        self.unacknowledged_bytes = engine.unacknowledged_bytes
         self.budget = -1
         self.dirty = False
         self.shut = False
@@ -268,6 +282,18 @@ class Egress:
             stream.ended = stream.closed = True
         self.wake()
 
+    def refuses(self, stream: EgressStream) -> bool:
+        """Return whether bytes offered to a stream would only wait behind enough others."""
+        return stream.queued >= ROOM or self._spare_bytes >= self._limits.max_bytes
+
+    def pull(self, stream: EgressStream) -> None:
+        """Let a stream that has a source wait for its turn."""
+        if stream.place is None and not self.shut:
+            self.ready.add(stream, self.tick())
+            self._quiet = False
+            self.budget = 0  # from now on all writes are queued
+            self.wake()
+
     def finished(self, stream: EgressStream) -> None:
         """Forget a stream after the engine got all of it, FIN included."""
         stream.closed = True
@@ -346,7 +372,14 @@ class Egress:
                 self.budget -= size
                 self._lead = 0 if stream is None else self._lead + size
             elif stream is not None:
-                self._give_piece(stream, alone=not datagrams)
+                if stream.source is not None and stream.queued < _REFILL:
+                    self._refill(stream, now)
+                    if stream.place is not ready:
+                        continue  # the source reset the stream
+                if stream.queued or stream.ended:
+                    self._give_piece(stream, alone=not datagrams)
+                else:
+                    ready.remove(stream)  # the source has nothing more yet
             else:
                 break
         if ready or datagrams:
@@ -364,6 +397,7 @@ class Egress:
         self.shut = True
         for line in (self.ready, self.stalled, self.waiting):
             for stream in line.streams():
+                stream.left = stream.queued
                 self._forget(stream)
         for stream in self._streams.values():
             stream.closed = True
@@ -373,6 +407,16 @@ class Egress:
         self.budget = 0
 
     # E. Inside
+
+    def _refill(self, stream: EgressStream, now: float) -> None:
+        if self._spare_bytes >= self._limits.max_bytes:
+            if not stream.queued:
+                self.ready.remove(stream)
+                self.stalled.add(stream, self.tick())
+            return
+        source, stream.source = stream.source, None
+        if source is not None:
+            source(now)
 
     def _give_piece(self, stream: EgressStream, *, alone: bool) -> None:
         line, engine = self.ready, self._engine
@@ -394,7 +438,7 @@ class Egress:
         if not alone:
             self._lead -= size
         line.remove(stream)
-        if stream.queued:
+        if stream.queued or (stream.source is not None and not stream.ended):
             line.add(stream, self.tick())
             self.give(stream_id, data, False)
         elif stream.ended:
@@ -411,7 +455,7 @@ class Egress:
             self.waiting.remove(stream)
             stream.sid = stream_id = engine.open_stream(True)
             self._streams[stream_id] = stream
-            if stream.queued or stream.ended:
+            if stream.queued or stream.ended or stream.source is not None:
                 self.ready.add(stream, self.tick())
         if self._asked_bidi and engine.streams_left(False) > 0:
             self._asked_bidi = False
@@ -475,6 +519,7 @@ class Egress:
             size, stream.queued = stream.queued, 0
             self._count(stream, -size)
         stream.chunks = None
+        stream.source = None
         stream.closed = True
         stream.ended = False
         if stream.sid < 0:
@@ -505,11 +550,13 @@ class EgressStream(OutStream):
         "egress",
         "ended",
         "key",
+        "left",
         "offset",
         "place",
         "priority",
         "queued",
         "sid",
+        "source",
     )
 
     closed: bool
@@ -533,11 +580,13 @@ class EgressStream(OutStream):
         self.deadline = deadline
         self.closed = False
         self.queued = 0
+        self.left = 0  # bytes that were queued at the end of the connection
         self.ended = False  # FIN follows the chunks
         self.chunks: deque[bytes] | None = None
         self.offset = 0  # bytes already taken from the first chunk
         self.allowance = ALLOWANCE
         self.place: Line | None = None
+        self.source: PullSource | None = None
         self.key: _Key = (0, 0, self)
 
     @property
@@ -549,6 +598,12 @@ class EgressStream(OutStream):
     def unsent(self) -> int:
         """See :attr:`OutStream.unsent`."""
         return self.queued + (0 if self.sid < 0 else self.egress.backlog(self.sid))
+
+    @property
+    def unacknowledged(self) -> int:
+        """See :attr:`OutStream.unacknowledged`."""
+        held = 0 if self.sid < 0 else self.egress.unacknowledged_bytes(self.sid)
+        return self.queued + self.left + held
 
     def write(self, data: bytes, fin: bool = False) -> None:
         """See :meth:`OutStream.write`."""
@@ -571,6 +626,37 @@ class EgressStream(OutStream):
                 egress.finished(self)
             return
         egress.submit(self, data, fin)
+
+    def offer(self, data: bytes, fin: bool = False) -> bool:
+        """See :meth:`OutStream.offer`."""
+        if self.closed:
+            return True
+        egress = self.egress
+        size = len(data)
+        if (
+            size < egress.budget
+            and size < self.allowance
+            and self.place is None
+            and self.deadline is None
+        ):
+            egress.budget -= size
+            self.allowance -= size
+            egress.give(self.sid, data, fin)
+            if not egress.dirty:
+                egress.wake()
+            if fin:
+                egress.finished(self)
+            return True
+        if egress.refuses(self):
+            return False
+        egress.submit(self, data, fin)
+        return True
+
+    def pull_from(self, source: PullSource) -> None:
+        """See :meth:`OutStream.pull_from`."""
+        if not self.closed:
+            self.source = source
+            self.egress.pull(self)
 
     def reset(self, code: int) -> None:
         """See :meth:`OutStream.reset`; also cancels a FIN that QUIC has not accepted yet."""

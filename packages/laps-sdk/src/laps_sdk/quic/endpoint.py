@@ -25,6 +25,7 @@ from laps_sdk.quic.dialing import dial
 from laps_sdk.quic.dispatch import Dispatcher
 from laps_sdk.quic.engine import Engine, EngineOptions
 from laps_sdk.quic.memory.network import MemoryNetwork
+from laps_sdk.quic.resets import StatelessResets
 from laps_sdk.quic.udp import DatagramPort, UdpPort, bind_udp
 from laps_wire.errors import StateError
 
@@ -67,6 +68,8 @@ async def open_endpoint(
     if listener is not None and webtransport:
         options = replace(options, alpn=(*protocols, HTTP3))
         listener = _with_http3(listener, protocols)
+    if not options.reset_key:
+        options = replace(options, reset_key=secrets.token_bytes(32))
     engine = _make_engine(backend, options)
     made: DatagramPort
     if backend == "memory":
@@ -78,6 +81,7 @@ async def open_endpoint(
     return Endpoint(
         made,
         engine,
+        options,
         egress=egress or EgressLimits(),
         admission=admission or AdmissionLimits(),
         listener=listener,
@@ -123,6 +127,7 @@ class Endpoint:
         self,
         port: DatagramPort,
         engine: Engine,
+        options: EngineOptions,
         *,
         egress: EgressLimits,
         admission: AdmissionLimits,
@@ -134,10 +139,12 @@ class Endpoint:
             asyncio.get_running_loop(),
             port,
             engine,
+            limits=options.limits,
             egress=egress,
             admission=Admission(
                 admission, key=secrets.token_bytes(32), always_retry=engine.needs_retry
             ),
+            resets=StatelessResets(options.reset_key),
             handshake_timeout=admission.handshake_timeout,
             listener=listener,
         )

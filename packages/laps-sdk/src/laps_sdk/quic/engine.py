@@ -81,6 +81,8 @@ class EngineOptions:
     qlog_dir: str | None = None
     qlog_sample: float = 1.0
     """The share of connections that get a qlog file, chosen by their connection id."""
+    reset_key: bytes = b""
+    """The key of stateless resets, which should outlive a restart; b"": the endpoint draws one."""
 
 
 class EngineConnection(Protocol):
@@ -118,6 +120,15 @@ class EngineConnection(Protocol):
     @abstractmethod
     def connection_ids(self) -> Sequence[bytes]:
         """Connection ids that the peer may send to now."""
+
+    @property
+    def peer_reset_token(self) -> bytes:
+        """The token of a stateless reset by the peer (RFC 9000, 10.3); b"" if there is none.
+
+        It belongs to the id that packets are sent to. ``connection_ids`` is another object after
+        it has changed.
+        """
+        return b""
 
     @property
     @abstractmethod
@@ -182,6 +193,13 @@ class EngineConnection(Protocol):
     def total_backlog(self) -> int:
         """Return the bytes of all streams and datagrams that are in no packet yet."""
 
+    def unacknowledged_bytes(self, stream_id: int) -> int:
+        """Return the bytes of one stream that the library holds and the peer did not acknowledge.
+
+        A library that does not know returns the backlog.
+        """
+        return self.backlog(stream_id)
+
     def unacknowledged(self) -> frozenset[int]:
         """See :meth:`Connection.unacknowledged`; empty if the library does not know."""
         return frozenset()
@@ -218,8 +236,16 @@ class EngineConnection(Protocol):
         """
 
     @abstractmethod
+    def ping(self) -> None:
+        """Send a PING with the next flush, which the peer has to acknowledge."""
+
+    @abstractmethod
     def close(self, code: int, reason: str, *, application: bool = True) -> None:
         """Send CONNECTION_CLOSE."""
+
+    @abstractmethod
+    def abort(self) -> None:
+        """End the connection without a packet: the peer does not know it any more."""
 
 
 class Engine(Protocol):

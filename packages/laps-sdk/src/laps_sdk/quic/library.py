@@ -23,6 +23,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from secrets import token_bytes
 from types import ModuleType
 from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, TypeVar, cast
 
@@ -42,6 +44,7 @@ from laps_sdk.quic.events import (
     StreamsAvailable,
 )
 from laps_sdk.quic.qlog import MAX_EVENTS, QlogWriter, Trace, TraceFactory
+from laps_sdk.quic.resets import reset_token
 from laps_sdk.quic.tls import (
     CertificateError,
     ServerCertificate,
@@ -145,6 +148,13 @@ class LibraryQuic(Protocol):
     def send_stream_data(self, stream_id: int, data: bytes, end_stream: bool = ...) -> None:
         """Append data to a stream, and end it if asked to."""
 
+    def send_ping(self, uid: int) -> None:
+        """Send a PING with the next packet."""
+
+    @property
+    def peer_reset_token(self) -> bytes:
+        """The token of a stateless reset by the peer; b"" if there is none."""
+
 
 class Setup(NamedTuple):
     """The known facts of a connection when it begins."""
@@ -215,6 +225,8 @@ class LibraryEngine(ABC, Generic[Q]):
     def __init__(self, options: EngineOptions, trace_class: Callable[..., Any]) -> None:
         """``trace_class`` is the library's class of qlog traces."""
         self._options = options
+        self._reset_token = partial(reset_token, options.reset_key or token_bytes(32))
+        """Returns the token of a stateless reset for one of our connection ids."""
         self._verify_mode, self._authorities = read_trust(options.tls)
         self._key_hash = b""
         self._server: Any = None
@@ -514,6 +526,11 @@ class LibraryConnection(ABC, Generic[Q]):
         return self._ids_tuple
 
     @property
+    def peer_reset_token(self) -> bytes:
+        """See :attr:`EngineConnection.peer_reset_token`."""
+        return self._quic.peer_reset_token
+
+    @property
     def terminated(self) -> bool:
         """Whether the closing or draining period is over."""
         return self._terminated
@@ -558,6 +575,14 @@ class LibraryConnection(ABC, Generic[Q]):
         """See :meth:`EngineConnection.stats`."""
 
     # Sending
+
+    @abstractmethod
+    def backlog(self, stream_id: int) -> int:
+        """See :meth:`EngineConnection.backlog`."""
+
+    def unacknowledged_bytes(self, stream_id: int) -> int:
+        """See :meth:`EngineConnection.unacknowledged_bytes`."""
+        return self.backlog(stream_id)
 
     def unacknowledged(self) -> frozenset[int]:
         """See :meth:`EngineConnection.unacknowledged`. Empty if the library does not provide it."""
@@ -614,6 +639,17 @@ class LibraryConnection(ABC, Generic[Q]):
         except self.stream_faults:
             return
         self._stopped.add(stream_id)
+
+    def ping(self) -> None:
+        """See :meth:`EngineConnection.ping`."""
+        if self._open and not self._closed:
+            self._quic.send_ping(0)
+
+    def abort(self) -> None:
+        """See :meth:`EngineConnection.abort`."""
+        self._pull()
+        self._closed = self._terminated = True
+        self._quic.end_trace()
 
     def close(self, code: int, reason: str, *, application: bool = True) -> None:
         """See :meth:`EngineConnection.close`. The packet leaves in the next flush."""
@@ -698,7 +734,8 @@ class LibraryConnection(ABC, Generic[Q]):
             if setup.initial_id is not None:
                 self._ids.pop(setup.initial_id, None)
                 self._ids.setdefault(self._quic.host_cid)
-                self._ids_tuple = tuple(self._ids)
+        # A new object: the endpoint then looks for the reset token, too.
+        self._ids_tuple = tuple(self._ids)
         self._open = True
         self._alpn = alpn
         self._report(Connected(alpn))

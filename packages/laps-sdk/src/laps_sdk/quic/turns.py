@@ -108,6 +108,10 @@ class TurnServer(ABC):
         finally:
             self.settling = False
 
+    def is_late(self, due: float | None) -> bool:
+        """Return whether the timer is set to a time after ``due``."""
+        return due is not None and (self._timer_at is None or due < self._timer_at)
+
     def _arm(self) -> None:
         """Set the timer to the earliest due time."""
         due = self.next_due()

@@ -22,13 +22,13 @@ import struct
 import sys
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from laps_sdk.errors import TransportError
 from laps_sdk.quic.base import Address
 from laps_sdk.quic.engine import Burst
 
-__all__ = ["DatagramPort", "UdpPort", "bind_udp"]
+__all__ = ["DatagramPort", "UdpPort", "Unreachable", "bind_udp"]
 
 _SOL_UDP: Final = 17
 _UDP_SEGMENT: Final = 103
@@ -52,6 +52,14 @@ _Ancillary = list[tuple[int, int, bytes]]
 _Sockaddr = tuple[str, int] | tuple[str, int, int, int]
 
 
+class Unreachable(NamedTuple):
+    """A report of the network about packets to an address."""
+
+    address: Address
+    port_closed: bool
+    """Whether the host answered that nothing listens at the port."""
+
+
 class DatagramPort(Protocol):
     """What an endpoint sends through and receives from: ``UdpPort`` or ``MemoryPort``."""
 
@@ -63,7 +71,7 @@ class DatagramPort(Protocol):
     def receive(self) -> list[tuple[list[bytes], Address]]:
         """Return some of the received datagrams in order, joined if the sender is the same."""
 
-    def unreachable(self) -> list[Address]:
+    def unreachable(self) -> list[Unreachable]:
         """Return the addresses that the network reported as unreachable since the last call."""
 
     def send(self, burst: Burst) -> None:
@@ -131,7 +139,7 @@ class UdpPort:
         self._buffer = bytearray(1 << 16)
         self._view = memoryview(self._buffer)
         self._queue: deque[tuple[list[bytes], _Ancillary, _Sockaddr]] = deque()
-        self._unreachable: list[Address] = []
+        self._unreachable: list[Unreachable] = []
         self._ancillary: dict[int, _Ancillary] = {}
         self.dropped = 0
         """Writes that were dropped because the socket accepted nothing for too long."""
@@ -178,7 +186,7 @@ class UdpPort:
                 found.append((datagrams, self._plain(source)))
         return found
 
-    def unreachable(self) -> list[Address]:
+    def unreachable(self) -> list[Unreachable]:
         """See :meth:`DatagramPort.unreachable`."""
         found, self._unreachable = self._unreachable, []
         return found
@@ -196,7 +204,8 @@ class UdpPort:
                 if kind in {_IP_RECVERR, _IPV6_RECVERR} and len(data) >= 4:
                     (number,) = struct.unpack_from("=I", data)
                     if number in {errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH}:
-                        self._unreachable.append(self._plain(target))
+                        closed = number == errno.ECONNREFUSED
+                        self._unreachable.append(Unreachable(self._plain(target), closed))
 
     # Sending
 
@@ -260,7 +269,7 @@ class UdpPort:
                 self._sock.sendmsg(buffers, ancillary, 0, target)
             except OSError as again:
                 if again.errno in {errno.EHOSTUNREACH, errno.ENETUNREACH}:
-                    self._unreachable.append(self._plain(target))
+                    self._unreachable.append(Unreachable(self._plain(target), False))
             else:
                 return
         self.dropped += 1  # too long for the path, or unreachable: counts as lost

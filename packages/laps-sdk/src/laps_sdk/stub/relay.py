@@ -65,7 +65,7 @@ from laps_wire.peering.laps2 import (
     RelayType,
     Stamp,
 )
-from laps_wire.peering.laps2.settings import HASH_CHECK_NAME
+from laps_wire.peering.laps2.handshake import HASH_CHECK_NAME
 from laps_wire.peering.session import Draining, Event, Role, Staying, Transmit
 
 __all__ = ["STUB_NODE", "StubRelay"]

@@ -7,7 +7,7 @@ keeps one, as with any track that two relays serve.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 from laps_sdk.forwarding.interfaces import OutStream
@@ -45,6 +45,14 @@ class SplitStream:
             part.write(data, fin)
         if fin:
             self._end()
+
+    def offer(self, data: bytes, fin: bool = False) -> bool:
+        """Write bytes to all parts; none refuses them."""
+        self.write(data, fin)
+        return True
+
+    def pull_from(self, source: Callable[[float], None]) -> None:
+        """Do nothing: no part refuses bytes."""
 
     def reset(self, code: int) -> None:
         """Reset all parts."""

@@ -7,11 +7,13 @@
     verify: bytes -> authenticate (signature, KeyRing) -> judge (time, audience, issuer)
 
 Clients mint and show tokens, relays verify them. Both import the names below from this package.
-``constants`` has the numbers of the drafts, ``grants`` the text form of scopes, ``keys`` the key
-files.
 
-``keys`` and ``signing`` need the extra ``tokens`` (cwt) and are loaded at their first use. A client
-that presents a token made elsewhere does not need it.
+- ``claims``: what a token grants, its COSE envelope, and scopes as text. It needs no key.
+- ``signing``: keys and key files, signatures, and the checks of a verifier.
+- ``cbor``: the strict coding of tokens. ``constants``: the numbers of the drafts. ``errors``.
+
+``signing`` needs the extra ``tokens`` (cwt) and is loaded at its first use. A client that presents
+a token made elsewhere does not need it.
 """
 
 from __future__ import annotations
@@ -19,9 +21,20 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
-from laps_sdk.tokens.claims import Action, Claims, Match, MatchKind, Scope
+from laps_sdk.tokens.claims import (
+    Action,
+    Claims,
+    Envelope,
+    Match,
+    MatchKind,
+    Scope,
+    format_scope,
+    from_text,
+    open_envelope,
+    parse_scope,
+    to_text,
+)
 from laps_sdk.tokens.constants import MAX_TOKEN_BYTES, TOKEN_TYPE_CAT
-from laps_sdk.tokens.envelope import Envelope, from_text, open_envelope, to_text
 from laps_sdk.tokens.errors import (
     KeyFileError,
     TokenError,
@@ -30,24 +43,21 @@ from laps_sdk.tokens.errors import (
     TokenMalformedError,
     TokenRefusedError,
 )
-from laps_sdk.tokens.grants import format_scope, parse_scope
 
 if TYPE_CHECKING:
-    from laps_sdk.tokens.keys import (
-        KeyRing,
-        TokenKey,
-        generate,
-        load_keys,
-        load_private_key,
-        save_key,
-    )
     from laps_sdk.tokens.signing import (
         Expectations,
         Genuine,
+        KeyRing,
+        TokenKey,
         Verified,
         authenticate,
+        generate,
         judge,
+        load_keys,
+        load_private_key,
         mint,
+        save_key,
         verify,
     )
 
@@ -86,34 +96,31 @@ __all__ = [
     "verify",
 ]
 
-_HOMES: Final = {
-    "laps_sdk.tokens.keys": (
-        "KeyRing",
-        "TokenKey",
-        "generate",
-        "load_keys",
-        "load_private_key",
-        "save_key",
-    ),
-    "laps_sdk.tokens.signing": (
+_LAZY: Final = frozenset(
+    {
         "Expectations",
         "Genuine",
+        "KeyRing",
+        "TokenKey",
         "Verified",
         "authenticate",
+        "generate",
         "judge",
+        "load_keys",
+        "load_private_key",
         "mint",
+        "save_key",
         "verify",
-    ),
-}
-_HOME_OF: Final = {name: module for module, names in _HOMES.items() for name in names}
+    }
+)
+"""The public names of ``signing``."""
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name from where it is defined (PEP 562)."""
-    home = _HOME_OF.get(name)
-    if home is None:
+    """Load a public name of ``signing`` at its first use (PEP 562)."""
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(home), name)
+    value = globals()[name] = getattr(importlib.import_module("laps_sdk.tokens.signing"), name)
     return value
 
 

@@ -1,6 +1,6 @@
-"""The claims of a token: allowed actions, names, times and parties (draft-ietf-moq-c4m-01, 2).
+"""What a token grants and how it is written: claims, COSE envelope, scopes as text.
 
-::
+**Claims**: allowed actions, names, times and parties (draft-ietf-moq-c4m-01, 2)::
 
     moqt = [ scope, ... ]                     any scope that matches grants
     scope = [ [action, ...],                  what
@@ -13,10 +13,39 @@
 A scope whose namespace list does not end with nil also covers longer namespaces. Without a track
 match a scope covers every name, without a namespace list every namespace. Bytes are compared
 without normalisation. An action that no scope grants is denied.
+
+**The envelope** of a token can be read without a key::
+
+    61(                       CWT tag, optional
+      17 | 18 (               COSE_Mac0 or COSE_Sign1
+        [ protected: bytes,   {1: algorithm, 4?: key id}
+          unprotected: {4?: key id},
+          payload: bytes,     the claims
+          signature: bytes ] ) )
+
+A token is sent as these bytes. As text (files, command lines, URLs) it is their base64url form.
+The three-part ``header.payload.signature`` text of the draft's appendix is not COSE and is refused.
+
+**Scopes as text**, for command lines and configuration files::
+
+    publish,subscribe:example.2enet-team2/*
+    '---------------' '-----------------' '- any longer namespace too
+        actions         namespace, as laps_wire writes it
+
+    subscribe:example.2enet-team2               this namespace, any track
+    subscribe:example.2enet-team2--report       this track
+    subscribe:example.2enet-team2--video*       tracks whose name begins with video
+    subscribe:example.2enet-team2--*json        tracks whose name ends with json
+    subscribe:example.2enet-user.2d*            namespaces whose last field begins with user-
+    all:*                                       everything
+
+``*`` itself cannot be part of a name in this form: the text form of names escapes it.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,12 +53,24 @@ from enum import Enum, IntEnum
 from typing import Final
 
 from laps_sdk.tokens import constants as c
-from laps_sdk.tokens.cbor import Key, Value
+from laps_sdk.tokens.cbor import Key, Tagged, Value, decode
 from laps_sdk.tokens.errors import TokenMalformedError, TokenRefusedError
-from laps_wire.errors import EncodeError
-from laps_wire.names import MAX_FIELDS
+from laps_wire.errors import EncodeError, TextFormError
+from laps_wire.names import MAX_FIELDS, FullTrackName, Namespace
 
-__all__ = ["Action", "Claims", "Match", "MatchKind", "Scope"]
+__all__ = [
+    "Action",
+    "Claims",
+    "Envelope",
+    "Match",
+    "MatchKind",
+    "Scope",
+    "format_scope",
+    "from_text",
+    "open_envelope",
+    "parse_scope",
+    "to_text",
+]
 
 
 class Action(IntEnum):
@@ -312,3 +353,207 @@ def _match(value: Value, where: str) -> Match:
     raise TokenMalformedError(
         f"{where}: a match is a byte string, [1, prefix bytes] or [2, suffix bytes]"
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Envelope:
+    """The parts of a token, not verified."""
+
+    mac: bool
+    """Whether the token has a MAC (shared secret) instead of a signature."""
+    algorithm: int
+    kid: bytes | None
+    payload: bytes
+    signature: bytes
+    body: bytes
+    """The token without the CWT tag, for the COSE library."""
+
+    def claims(self) -> Claims:
+        """Return the claims, not verified; see :func:`laps_sdk.tokens.verify`."""
+        return Claims.from_cbor(decode(self.payload))
+
+
+def open_envelope(token: bytes) -> Envelope:
+    """Parse a token without verifying it; raises ``TokenMalformedError``."""
+    if len(token) > c.MAX_TOKEN_BYTES:
+        raise TokenMalformedError(
+            f"a token of {len(token)} bytes, at most {c.MAX_TOKEN_BYTES} are looked at"
+        )
+    body = token
+    value = decode(token)
+    if isinstance(value, Tagged) and value.tag == c.TAG_CWT:
+        # decode() also accepts a longer form of the tag's head, d8 3d.
+        value = value.value
+        body = token[2:]
+        if token[:2] != b"\xd8\x3d":
+            raise TokenMalformedError("the CWT tag is not in its shortest form")
+    if not isinstance(value, Tagged) or value.tag not in (c.TAG_MAC0, c.TAG_SIGN1):
+        raise TokenMalformedError("not a COSE_Mac0 or COSE_Sign1 message")
+    parts = value.value
+    if not isinstance(parts, list) or len(parts) != 4:
+        raise TokenMalformedError("a COSE message has four parts")
+    protected_bytes, unprotected, payload, signature = parts
+    if (
+        not isinstance(protected_bytes, bytes)
+        or not isinstance(payload, bytes)
+        or not isinstance(signature, bytes)
+        or not isinstance(unprotected, Mapping)
+    ):
+        raise TokenMalformedError("a COSE message is [bytes, map, bytes, bytes]")
+    protected = decode(protected_bytes) if protected_bytes else {}
+    if not isinstance(protected, Mapping):
+        raise TokenMalformedError("the protected header is not a map")
+    algorithm = protected.get(c.HEADER_ALG)
+    # Only the protected header counts: the other one can be changed on the path.
+    if isinstance(algorithm, bool) or not isinstance(algorithm, int):
+        raise TokenMalformedError("no algorithm in the protected header")
+    if c.HEADER_CRIT in protected or c.HEADER_CRIT in unprotected:
+        raise TokenMalformedError("critical header parameters are not supported")
+    return Envelope(
+        mac=value.tag == c.TAG_MAC0,
+        algorithm=algorithm,
+        kid=_kid(protected, unprotected),
+        payload=payload,
+        signature=signature,
+        body=body,
+    )
+
+
+def _kid(protected: Mapping[Key, Value], unprotected: Mapping[Key, Value]) -> bytes | None:
+    if c.HEADER_KID in protected and c.HEADER_KID in unprotected:
+        raise TokenMalformedError("a key id in both headers")
+    kid = protected.get(c.HEADER_KID, unprotected.get(c.HEADER_KID))
+    if kid is None:
+        return None
+    if not isinstance(kid, bytes) or not 1 <= len(kid) <= c.MAX_KID_BYTES:
+        raise TokenMalformedError(f"a key id is 1 to {c.MAX_KID_BYTES} bytes")
+    return kid
+
+
+def to_text(token: bytes) -> str:
+    """Return the base64url form, without padding."""
+    return base64.urlsafe_b64encode(token).rstrip(b"=").decode()
+
+
+def from_text(text: str) -> bytes:
+    """Read the base64url or base64 form, with or without white space around it."""
+    compact = text.strip()
+    if "." in compact:
+        raise TokenMalformedError(
+            "a three-part 'header.payload.signature' text is not a COSE token;"
+            " this takes the base64url form of the token's bytes"
+        )
+    plain = compact.rstrip("=").translate(str.maketrans("+/", "-_"))
+    try:
+        return base64.b64decode(plain + "=" * (-len(plain) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise TokenMalformedError("the text of a token must be base64url") from None
+
+
+_EXAMPLE: Final = "publish,subscribe:example.2enet-team2/*"
+_GROUPS: Final = {
+    "all": frozenset(Action),
+    "pub": frozenset({Action.CLIENT_SETUP, Action.PUBLISH_NAMESPACE, Action.PUBLISH}),
+    "sub": frozenset(
+        {
+            Action.CLIENT_SETUP,
+            Action.SUBSCRIBE_NAMESPACE,
+            Action.SUBSCRIBE,
+            Action.REQUEST_UPDATE,
+            Action.FETCH,
+            Action.TRACK_STATUS,
+        }
+    ),
+}
+"""Words that stand for several actions."""
+
+
+def parse_scope(text: str) -> Scope:
+    """Read one scope; raises ``TextFormError`` for bad text."""
+    words, colon, names = text.partition(":")
+    if not colon:
+        raise _fault(text, len(text), "no ':' between actions and names")
+    actions: set[int] = set()
+    for word in words.split(","):
+        found = _action(word.strip())
+        if found is None:
+            known = ", ".join([*_GROUPS, *(action.name.lower() for action in Action)])
+            raise _fault(text, text.find(word), f"unknown action {word!a} (known: {known})")
+        actions |= found
+    if names == "*":
+        return Scope(actions=frozenset(actions))
+    longer = names.endswith("/*")
+    namespace_text, parted, track_text = names.removesuffix("/*").partition("--")
+    if longer and parted:
+        raise _fault(text, len(text), "'/*' follows a namespace, not a track name")
+    if longer and not namespace_text:
+        # Most likely a variable that was empty: it must not turn into a grant of everything.
+        raise _fault(text, text.find(":") + 1, "no namespace before '/*'; everything is '*' alone")
+    fields = _namespace(namespace_text)
+    track = _pattern(track_text) if parted else None
+    if track is not None and track.kind is MatchKind.PREFIX and not track.value:
+        track = None
+    return Scope(actions=frozenset(actions), namespace=fields, whole=not longer, track=track)
+
+
+def format_scope(scope: Scope) -> str:
+    """Write a scope. A part that :func:`parse_scope` cannot read is written with ``?``."""
+    known = {action.value for action in Action}
+    names = next((word for word, group in _GROUPS.items() if group == scope.actions), None)
+    if names is None:
+        names = ",".join(
+            Action(number).name.lower() if number in known else f"?{number}"
+            for number in sorted(scope.actions)
+        )
+    if not scope.namespace and not scope.whole:
+        return f"{names}:*"
+    fields = "-".join(_show(match, namespace=True) for match in scope.namespace)
+    if scope.track is not None:
+        # Text has no form for "any longer namespace, and this track": show it all the same.
+        longer = "" if scope.whole else "/*"
+        return f"{names}:{fields}{longer}--{_show(scope.track, namespace=False)}"
+    if scope.whole and fields == "*":
+        return f"{names}:*--*"  # any namespace of one field; "*" alone is everything
+    return f"{names}:{fields}" if scope.whole else f"{names}:{fields}/*"
+
+
+def _action(word: str) -> frozenset[int] | None:
+    if word in _GROUPS:
+        return frozenset(int(action) for action in _GROUPS[word])
+    try:
+        return frozenset({int(Action[word.upper().replace("-", "_")])})
+    except KeyError:
+        return None
+
+
+def _namespace(text: str) -> tuple[Match, ...]:
+    return tuple(_pattern(part, namespace=True) for part in text.split("-")) if text else ()
+
+
+def _pattern(text: str, *, namespace: bool = False) -> Match:
+    if text.startswith("*") and text != "*":
+        return Match(_bytes(text[1:], namespace=namespace), MatchKind.SUFFIX)
+    if text.endswith("*"):
+        return Match(_bytes(text[:-1], namespace=namespace), MatchKind.PREFIX)
+    return Match(_bytes(text, namespace=namespace))
+
+
+def _bytes(text: str, *, namespace: bool) -> bytes:
+    if namespace and text:
+        return Namespace.parse(text).fields[0]
+    return FullTrackName.parse(f"--{text}").name
+
+
+def _show(match: Match, *, namespace: bool) -> str:
+    text = str(Namespace.of(match.value)) if namespace and match.value else _name_text(match.value)
+    if match.kind is MatchKind.PREFIX:
+        return f"{text}*"
+    return f"*{text}" if match.kind is MatchKind.SUFFIX else text
+
+
+def _name_text(value: bytes) -> str:
+    return str(FullTrackName(Namespace(), value)).removeprefix("--")
+
+
+def _fault(text: str, index: int, reason: str) -> TextFormError:
+    return TextFormError.at("scope", text, max(index, 0), reason, example=_EXAMPLE)

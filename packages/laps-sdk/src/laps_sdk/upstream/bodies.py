@@ -38,8 +38,8 @@ from laps_wire.moqt.structures import Location
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
 from laps_wire.peering.laps2 import SubscribeData
+from laps_wire.peering.laps2.codepoints import MAX_REASON_BYTES, MAX_SUBSCRIBE_DATA_BYTES
 from laps_wire.peering.laps2.information import NO_DATA
-from laps_wire.peering.laps2.limits import MAX_REASON_BYTES, MAX_SUBSCRIBE_DATA_BYTES
 
 __all__ = [
     "DRAFT",

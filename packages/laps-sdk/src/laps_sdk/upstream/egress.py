@@ -26,7 +26,7 @@ from laps_wire.errors import IncompleteError
 from laps_wire.moqt.data.datagram import DEFAULT_PRIORITY as NO_PRIORITY
 from laps_wire.moqt.data.datagram import ZERO_OBJECT_ID
 from laps_wire.moqt.data.types import FETCH_HEADER_TYPE
-from laps_wire.moqt.properties import DEFAULT_PRIORITY
+from laps_wire.moqt.parameters import DEFAULT_PRIORITY
 from laps_wire.moqt.versions import Draft
 
 __all__ = ["FeedEgress", "FeedStream", "FetchOutlet", "Outlet", "alias_at", "alias_of"]
@@ -116,6 +116,11 @@ class FeedEgress:
         self._stop = stop
         self._begun: dict[OutStream, FeedStream] = {}
         """Streams under way, by what they are written to."""
+
+    @property
+    def now(self) -> float:
+        """The time."""
+        return self._clock()
 
     @property
     def max_datagram_size(self) -> int:
@@ -242,6 +247,15 @@ class FeedStream:
             out.write(data, fin)
             if fin:
                 self._egress.end(out)
+
+    def offer(self, data: bytes, fin: bool = False) -> bool:
+        """Pass bytes on; the network takes them all."""
+        self.write(data, fin)
+        return True
+
+    def pull_from(self, source: Callable[[float], None]) -> None:
+        """Call the source at once: the network takes everything."""
+        source(self._egress.now)
 
     def reset(self, code: int) -> None:
         """Abandon it."""

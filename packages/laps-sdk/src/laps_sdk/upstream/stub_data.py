@@ -25,7 +25,7 @@ from laps_wire.peering.laps2 import (
     decode_data_header,
     encode_data_header,
 )
-from laps_wire.peering.laps2.data import split
+from laps_wire.peering.laps2.forwarding import split
 
 __all__ = ["TrackFeed", "TrackStreams"]
 

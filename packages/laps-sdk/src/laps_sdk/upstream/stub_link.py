@@ -43,7 +43,7 @@ from laps_wire.peering.laps2 import (
     SyncBegin,
     SyncEnd,
 )
-from laps_wire.peering.laps2.limits import MAX_BATCH
+from laps_wire.peering.laps2.codepoints import MAX_BATCH
 from laps_wire.peering.session import (
     AnnouncesAdvertised,
     AnnouncesWithdrawn,

@@ -53,8 +53,7 @@ from laps_wire.moqt.messages import (
     Subscribe,
     SubscribeOk,
 )
-from laps_wire.moqt.parameters import NO_PARAMETERS, Parameters
-from laps_wire.moqt.properties import TrackProperties
+from laps_wire.moqt.parameters import NO_PARAMETERS, Parameters, TrackProperties
 from laps_wire.moqt.session import (
     Event,
     PublishEnded,

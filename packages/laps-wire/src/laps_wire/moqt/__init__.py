@@ -3,12 +3,13 @@
 ::
 
     messages              one dataclass for each control message, both drafts
-        |  layouts        its fields in each draft: tables
-        v     |
-    control <-+           type, length, body: encode, decode, ControlCodec
         |
-        +-- setup, parameters, properties    values behind types; parameter_coding, typed, keyvalue
-        +-- structures, codepoints, versions locations and filters; assigned numbers; the drafts
+        v
+    control               the layout of each message in each draft; type, length, body
+        |
+        +-- setup, parameters                setup options; parameters and track properties
+        +-- keyvalue, structures             values behind types; locations, filters, tokens
+        +-- codepoints, versions             assigned numbers; the drafts
 
     data                  subgroup streams, fetch streams, datagrams
     session               both ends of a session, without I/O

@@ -24,9 +24,16 @@ from laps_wire.errors import ProtocolViolation, RemoteError
 from laps_wire.fields import VARINT, FieldCodec, readable, utf8
 from laps_wire.moqt.codepoints import AliasType, SetupOptionType
 from laps_wire.moqt.errors import MalformedAuthority, MalformedPath
-from laps_wire.moqt.keyvalue import KeyValue, KeyValues, read_value
+from laps_wire.moqt.keyvalue import (
+    Enclosed,
+    Entry,
+    KeyValue,
+    KeyValues,
+    read_entries,
+    read_value,
+    write_entries,
+)
 from laps_wire.moqt.structures import TOKEN, Token
-from laps_wire.moqt.typed import Enclosed, Entry, read_entries, write_entries
 from laps_wire.moqt.versions import Draft
 
 __all__ = ["NO_OPTIONS", "SetupOptions", "SetupOptionsCodec", "entries_of", "refuse_alias_tokens"]

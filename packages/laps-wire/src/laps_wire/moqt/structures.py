@@ -16,13 +16,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
-from laps_wire.buffer import Reader, Writer
+from laps_wire.buffer import VI64_MAX, Reader, Writer
 from laps_wire.errors import EncodeError
-from laps_wire.fields import VARINT, Choice, Text, Words
-from laps_wire.layout import Layout
+from laps_wire.fields import VARINT, Choice, Layout, Text, Words
 from laps_wire.moqt.codepoints import AliasType, FetchType, FilterType
 from laps_wire.names import NAMESPACE_PREFIX, FullTrackName, FullTrackNameCodec, Namespace
-from laps_wire.varint import VI64_MAX
 
 __all__ = [
     "LOCATION",

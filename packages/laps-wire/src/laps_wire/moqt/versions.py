@@ -4,7 +4,7 @@ From draft 15 on a version is chosen by ALPN (or WebTransport's protocol list), 
 (moq-transport-16, 3.1). What differs between two drafts comes in three strategies::
 
     strategy        draft 16                          draft 18                     where
-    integers        RFC 9000 varint, 62 bits          vi64, 64 bits                laps_wire.varint
+    integers        RFC 9000 varint, 62 bits          vi64, 64 bits                laps_wire.buffer
     parameters      Key-Value-Pairs                   typed for each parameter     .parameters
     session shape   one bidirectional control stream  a uni stream each way, a     .session
                                                       bidi stream for each request
@@ -15,7 +15,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final, Self
 
-from laps_wire.varint import QUIC, VI64, IntegerCoding
+from laps_wire.buffer import QUIC, VI64, IntegerCoding
 
 __all__ = ["Draft"]
 

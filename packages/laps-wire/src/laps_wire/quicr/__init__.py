@@ -2,18 +2,15 @@
 
 ::
 
-    quicr:// URL (quicrurl) -> ShortName (shortname) -> prefixes: which sessions get an object
+    quicr:// URL (quicrurl) -> ShortName (shortname) -> subscribed prefixes -> sessions
 
-    control stream    control      16-bit length, type, body
-                         |
-                      media        messages of seed 001: media streams of groups and objects
-                      named        messages of seed 003: named data
+    control stream    messages     messages of seeds 001 and 003; 16-bit length, type, body
                          |
                       fields, codepoints
 
     object -> fragments -> datagram -> bytes        split and send
-    bytes -> datagram -> reassembly -> object       any order, bounded memory
-    FRAGMENT -> sequence -> object                  stream mode: strict order
+    bytes -> datagram -> fragments -> object        reassembly: any order, bounded memory
+    FRAGMENT -> fragments -> object                 stream mode: strict order
 
     manifest          which names there are to subscribe to, as JSON
 
@@ -35,7 +32,6 @@ from laps_wire.quicr.codepoints import (
     Response,
     SubscribeIntent,
 )
-from laps_wire.quicr.control import LAYOUTS, Message, decode, encode, read_message, type_of
 from laps_wire.quicr.datagram import (
     DatagramFragment,
     DatagramHeader,
@@ -51,7 +47,16 @@ from laps_wire.quicr.fragments import (
     MAX_FRAGMENT_NUMBER,
     MAX_OFFSET,
     MIN_FRAGMENT_ID,
+    OBJECT_COST,
+    PIECE_COST,
+    Drop,
+    FragmentSequence,
+    FragmentSequenceError,
+    NumberedPieces,
+    OffsetPieces,
     Piece,
+    Reassembler,
+    ReassemblyLimits,
     pack_fragment_id,
     pack_offset_and_fin,
     split_numbered,
@@ -71,42 +76,43 @@ from laps_wire.quicr.manifest import (
     format_manifest,
     parse_manifest,
 )
-from laps_wire.quicr.media import (
+from laps_wire.quicr.messages import (
+    LAYOUTS,
     Fin,
     Fragment,
-    PublishIntent,
-    PublishIntentOk,
-    RelayRedirect,
-    StartPoint,
-    SubscribeCancel,
-    SubscribeDatagram,
-    SubscribeReply,
-    SubscribeStream,
-    SubscriptionExpiry,
-)
-from laps_wire.quicr.named import (
+    Message,
     NamedPublishIntent,
     NamedPublishIntentOk,
     NamedSubscribeCancel,
     NamedSubscribeReply,
     NamedSubscriptionExpiry,
     Publish,
+    PublishIntent,
+    PublishIntentOk,
+    RelayRedirect,
+    StartPoint,
     Subscribe,
+    SubscribeCancel,
+    SubscribeDatagram,
+    SubscribeReply,
+    SubscribeStream,
+    SubscriptionExpiry,
     SyncCatchup,
+    decode,
+    encode,
+    read_message,
+    type_of,
 )
-from laps_wire.quicr.prefixes import PrefixChange, RelayPrefixes, SessionPrefixes
 from laps_wire.quicr.quicrurl import QuicrUrl
-from laps_wire.quicr.reassembly import (
-    OBJECT_COST,
-    PIECE_COST,
-    Drop,
-    NumberedPieces,
-    OffsetPieces,
-    Reassembler,
-    ReassemblyLimits,
+from laps_wire.quicr.shortname import (
+    BITS,
+    CONFERENCE,
+    NameLayout,
+    PrefixChange,
+    RelayPrefixes,
+    SessionPrefixes,
+    ShortName,
 )
-from laps_wire.quicr.sequence import FragmentSequence, FragmentSequenceError
-from laps_wire.quicr.shortname import BITS, CONFERENCE, NameLayout, ShortName
 
 __all__ = [
     "BITS",

@@ -35,12 +35,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from laps_wire.buffer import Reader, Writer
+from laps_wire.buffer import ByteSource, Reader, Writer, decode_quic, encode_quic
 from laps_wire.errors import EncodeError, IncompleteError, MalformedError
 from laps_wire.quicr.codepoints import RESERVED_DATAGRAM_STREAM_ID, Flags, MessageType
 from laps_wire.quicr.fragments import pack_offset_and_fin
-from laps_wire.quicr.named import PUBLISH, Publish
-from laps_wire.varint import ByteSource, decode_quic, encode_quic
+from laps_wire.quicr.messages import PUBLISH, Publish
 
 __all__ = [
     "DatagramFragment",

@@ -22,8 +22,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
+from laps_wire.buffer import ByteSource
 from laps_wire.errors import EncodeError, MalformedError
-from laps_wire.varint import ByteSource
 
 __all__ = [
     "MAX_MANIFEST",

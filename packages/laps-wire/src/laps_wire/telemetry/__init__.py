@@ -2,14 +2,11 @@
 
 ::
 
-    Body (events, network, topology, histogram)
+    Body (events, histogram)
       |
-    Event (envelope)          who wrote it, when, its sequence number
+    Event (envelope)          writer, time, sequence number; one event per line; schema exports
       |
-    codec   <-- schema        dataclass <-> dict; the schema comes from the dataclasses
-      |           |
-    jsonl       export        one event a line; the schema as JSON Schema and Markdown
-                evolution     which version a change of the schema asks for
+    schema                    columns from the dataclasses; dataclass <-> dict; schema changes
     privacy                   address prefixes and printable text; no names, no whole addresses
 
 Import from here. :mod:`laps_wire.telemetry.privacy` also serves other packages.
@@ -17,63 +14,69 @@ Import from here. :mod:`laps_wire.telemetry.privacy` also serves other packages.
 ``docs/reference/telemetry.md`` lists the events.
 """
 
-from laps_wire.telemetry.envelope import Event
-from laps_wire.telemetry.errors import TelemetryError
+from laps_wire.telemetry.envelope import (
+    MAX_DEPTH,
+    MAX_LINE,
+    BadLine,
+    Event,
+    dump_line,
+    json_schema,
+    load_line,
+    load_lines,
+    markdown,
+    schema,
+)
 from laps_wire.telemetry.events import (
     BODIES,
+    AnnAdv,
+    AnnWd,
     Body,
     CacheStat,
     ClientReport,
     DeliverySample,
+    DialFail,
     HopStat,
     KnownBody,
+    NodeAdv,
+    NodeSuspect,
+    NodeWd,
+    PathItem,
+    PeerDrain,
+    PeerFault,
+    PeerRefuse,
     PolicyApplied,
+    PolicyChange,
     QuicSample,
+    RouteChange,
     SessionClose,
     SessionOpen,
+    SnsAdv,
+    SnsRefuse,
+    SnsWd,
+    SubAdv,
+    SubRefuse,
+    SubWd,
+    TypeChange,
     UnknownBody,
     is_sampled,
 )
-from laps_wire.telemetry.evolution import Change, compare
-from laps_wire.telemetry.export import json_schema, markdown, schema
 from laps_wire.telemetry.histogram import (
     AGE_BOUNDS_MS,
     MAX_BUCKETS,
     QUEUE_BOUNDS_MS,
     MsHistogram,
 )
-from laps_wire.telemetry.jsonl import (
-    MAX_DEPTH,
-    MAX_LINE,
-    BadLine,
-    dump_line,
-    load_line,
-    load_lines,
-)
-from laps_wire.telemetry.network import (
-    DialFail,
-    NodeSuspect,
-    PeerDrain,
-    PeerFault,
-    PeerRefuse,
-    PolicyChange,
-    RouteChange,
-    SnsRefuse,
-    SubRefuse,
-    TypeChange,
-)
 from laps_wire.telemetry.privacy import MAX_TEXT, address_prefix, safe_text
-from laps_wire.telemetry.schema import VERSION, Column, DataType, FieldSpec, StructSpec, struct_of
-from laps_wire.telemetry.topology import (
-    AnnAdv,
-    AnnWd,
-    NodeAdv,
-    NodeWd,
-    PathItem,
-    SnsAdv,
-    SnsWd,
-    SubAdv,
-    SubWd,
+from laps_wire.telemetry.schema import (
+    VERSION,
+    Change,
+    Column,
+    DataType,
+    FieldSpec,
+    StructSpec,
+    TelemetryError,
+    compare,
+    struct_of,
 )
 
 __all__ = [

@@ -1,13 +1,16 @@
-"""The events of sessions, forwarding, clients and plans, and the list of all event types.
+"""All telemetry events: control plane, peering, sessions, forwarding, clients and plans.
 
-Words that all of them share:
+Advertisements and withdrawals are written when something changes, in the order in which the relay
+applied them. So the state at any time is the sum of the previous records.
+
+Common conventions:
 
 - ``track`` is the hash of a full track name, 16 hexadecimal digits. Names never leave the relay.
-- ``0.0:0.0`` is nobody's id: that of a Stub for its parent and of the parent for the Stub.
-- Node ids are the text form ``<high>:<low>``; ``session_id`` is unique within one boot of a relay.
-- ``window_ms`` makes a record a sum over the time that ends at the envelope's ``ts_us``.
-  Counters without a window run since the session opened, so a lost record costs resolution only.
-- Group and object ids above 2**63 - 1 do not fit a column; such a field is null.
+- ``0.0:0.0`` is the ID of no node: a Stub uses it for its parent, and the parent for the Stub.
+- Node IDs have the text form ``<high>:<low>``; ``session_id`` is unique within one boot of a relay.
+- ``window_ms`` makes a record a sum over the time that ends at the envelope's ``ts_us``. Counters
+  without a window count from the opening of the session, so a lost record costs resolution only.
+- Group and object IDs above 2**63 - 1 do not fit a column; such a field is null.
 """
 
 from __future__ import annotations
@@ -17,47 +20,347 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Final, TypeAlias
 
 from laps_wire.telemetry.histogram import MsHistogram
-from laps_wire.telemetry.network import (
-    DialFail,
-    NodeSuspect,
-    PeerDrain,
-    PeerFault,
-    PeerRefuse,
-    PolicyChange,
-    RouteChange,
-    SnsRefuse,
-    SubRefuse,
-    TypeChange,
-)
 from laps_wire.telemetry.schema import Column
-from laps_wire.telemetry.topology import (
-    AnnAdv,
-    AnnWd,
-    Extra,
-    NodeAdv,
-    NodeWd,
-    SnsAdv,
-    SnsWd,
-    SubAdv,
-    SubWd,
-)
 
 __all__ = [
     "BODIES",
+    "AnnAdv",
+    "AnnWd",
     "Body",
     "CacheStat",
     "ClientReport",
     "DeliverySample",
+    "DialFail",
+    "Extra",
     "HopStat",
     "KnownBody",
+    "NodeAdv",
+    "NodeSuspect",
+    "NodeWd",
+    "PathItem",
+    "PeerDrain",
+    "PeerFault",
+    "PeerRefuse",
     "PolicyApplied",
+    "PolicyChange",
     "QuicSample",
+    "RouteChange",
     "SessionClose",
     "SessionOpen",
+    "SnsAdv",
+    "SnsRefuse",
+    "SnsWd",
+    "SubAdv",
+    "SubRefuse",
+    "SubWd",
+    "TypeChange",
     "UnknownBody",
     "is_sampled",
 ]
 
+# The control plane
+
+Extra: TypeAlias = Mapping[str, object]
+"""Fields of a later version, as JSON gave them."""
+
+
+# Topology
+
+
+@dataclass(frozen=True, slots=True)
+class PathItem:
+    """One relay on the way to a node."""
+
+    node_id: Annotated[str, Column("The relay.")]
+    srtt_us: Annotated[int, Column("Its smoothed round trip time to the one before it.")]
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeAdv:
+    """Node information arrived, or this relay's own changed."""
+
+    TYPE: ClassVar[str] = "node.adv"
+
+    node_id: Annotated[str, Column("The node that is described.")]
+    node_type: Annotated[str, Column("Its role.", values=("edge", "via", "stub", "control"))]
+    path: Annotated[tuple[PathItem, ...], Column("The way to it, nearest relay last.")]
+    sum_srtt_us: Annotated[int, Column("Sum of the round trip times of the path.")]
+    best: Annotated[bool, Column("Whether this became the best way to the node.")]
+    session_id: Annotated[str | None, Column("Where it came from; null for our own.")] = None
+    longitude: Annotated[float | None, Column("Degrees east, if the node says.")] = None
+    latitude: Annotated[float | None, Column("Degrees north, if the node says.")] = None
+    load: Annotated[float | None, Column("Share of the node's capacity in use, 0 to 1.")] = None
+    epoch: Annotated[int | None, Column("Boot epoch of the node; null from older peers.")] = None
+    seq: Annotated[int | None, Column("Sequence of the advert within the epoch.")] = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeWd:
+    """Node information was withdrawn."""
+
+    TYPE: ClassVar[str] = "node.wd"
+
+    node_id: Annotated[str, Column("The node that is gone.")]
+    reason: Annotated[
+        str, Column("Why it is gone.", values=("withdrawn", "session_closed", "expired"))
+    ]
+    session_id: Annotated[str | None, Column("Where it came from; null for our own.")] = None
+    epoch: Annotated[int | None, Column("Boot epoch of the node; null from older peers.")] = None
+    seq: Annotated[int | None, Column("Sequence of the withdrawal within the epoch.")] = None
+    extra: Extra = field(default_factory=dict)
+
+
+# Interest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubAdv:
+    """A subscription of some node became known."""
+
+    TYPE: ClassVar[str] = "sub.adv"
+
+    track: Annotated[str, Column("Hash of the full track name.")]
+    ns_depth: Annotated[int, Column("How many fields the namespace has.")]
+    source_node: Annotated[str, Column("The node that has subscribers.")]
+    epoch: Annotated[int | None, Column("Boot epoch of the source; null from older peers.")] = None
+    seq: Annotated[int | None, Column("Sequence within the epoch.")] = None
+    session_id: Annotated[str | None, Column("Where it came from; null for our own.")] = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubWd:
+    """A subscription of some node ended."""
+
+    TYPE: ClassVar[str] = "sub.wd"
+
+    track: Annotated[str, Column("Hash of the full track name.")]
+    ns_depth: Annotated[int, Column("How many fields the namespace has.")]
+    source_node: Annotated[str, Column("The node that has no subscribers any more.")]
+    delayed: Annotated[bool, Column("Whether it was held back first, in case one returns.")]
+    epoch: Annotated[int | None, Column("Boot epoch of the source; null from older peers.")] = None
+    seq: Annotated[int | None, Column("Sequence within the epoch.")] = None
+    session_id: Annotated[str | None, Column("Where it came from; null for our own.")] = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnAdv:
+    """A node announced a track or a namespace."""
+
+    TYPE: ClassVar[str] = "ann.adv"
+
+    scope: Annotated[str, Column("What was announced.", values=("track", "namespace"))]
+    track: Annotated[str, Column("Hash of the full track name, or of the namespace.")]
+    ns_depth: Annotated[int, Column("How many fields the namespace has.")]
+    source_node: Annotated[str, Column("The node of the publisher.")]
+    epoch: Annotated[int | None, Column("Boot epoch of the source; null from older peers.")] = None
+    seq: Annotated[int | None, Column("Sequence within the epoch.")] = None
+    session_id: Annotated[str | None, Column("Where it came from; null for our own.")] = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnWd:
+    """An announcement ended."""
+
+    TYPE: ClassVar[str] = "ann.wd"
+
+    scope: Annotated[str, Column("What was announced.", values=("track", "namespace"))]
+    track: Annotated[str, Column("Hash of the full track name, or of the namespace.")]
+    ns_depth: Annotated[int, Column("How many fields the namespace has.")]
+    source_node: Annotated[str, Column("The node of the publisher.")]
+    epoch: Annotated[int | None, Column("Boot epoch of the source; null from older peers.")] = None
+    seq: Annotated[int | None, Column("Sequence within the epoch.")] = None
+    session_id: Annotated[str | None, Column("Where it came from; null for our own.")] = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnsAdv:
+    """A subscriber node set was made or changed."""
+
+    TYPE: ClassVar[str] = "sns.adv"
+
+    session_id: Annotated[str, Column("The peer session that the set belongs to.")]
+    sns_id: Annotated[int, Column("The set, unique within the session.")]
+    direction: Annotated[str, Column("Whether the peer sent it or we did.", values=("in", "out"))]
+    added: Annotated[tuple[str, ...], Column("Nodes that joined the set.")]
+    removed: Annotated[tuple[str, ...], Column("Nodes that left the set.")]
+    members: Annotated[int, Column("How many nodes the set has now.")]
+    track: Annotated[str | None, Column("Hash of the full track name, where known.")] = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnsWd:
+    """A subscriber node set was withdrawn."""
+
+    TYPE: ClassVar[str] = "sns.wd"
+
+    session_id: Annotated[str, Column("The peer session that the set belonged to.")]
+    sns_id: Annotated[int, Column("The set, unique within the session.")]
+    direction: Annotated[str, Column("Whether the peer sent it or we did.", values=("in", "out"))]
+    removed: Annotated[tuple[str, ...], Column("Nodes that were in the set.")]
+    track: Annotated[str | None, Column("Hash of the full track name, where known.")] = None
+    extra: Extra = field(default_factory=dict)
+
+
+# Peering
+
+_NEW: Final = "1.1"
+_LATER: Final = "1.3"
+
+
+# Peers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerRefuse:
+    """A handshake with a relay did not come to its end: one side refused, or said nothing."""
+
+    TYPE: ClassVar[str] = "peer.refuse"
+    SINCE: ClassVar[str] = _NEW
+
+    session_id: Annotated[str, Column("The session that was to be.", _NEW)]
+    code: Annotated[int, Column("Code of the refusal (laps-2).", _NEW)]
+    reason: Annotated[str | None, Column("Reason phrase, escaped and cut.", _NEW)] = None
+    peer: Annotated[str | None, Column("Node id, if it was said.", _NEW)] = None
+    contact: Annotated[str | None, Column("Where it was dialled; null if it came.", _NEW)] = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerFault:
+    """A peer broke the protocol; its session is closed for that."""
+
+    TYPE: ClassVar[str] = "peer.fault"
+    SINCE: ClassVar[str] = _NEW
+
+    session_id: Annotated[str, Column("The session.", _NEW)]
+    code: Annotated[int, Column("Code with which it is closed (laps-2).", _NEW)]
+    reason: Annotated[str | None, Column("What was wrong, escaped and cut.", _NEW)] = None
+    peer: Annotated[str | None, Column("Node id of the peer.", _NEW)] = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerDrain:
+    """A relay leaves in good order: what goes through it is moved away."""
+
+    TYPE: ClassVar[str] = "peer.drain"
+    SINCE: ClassVar[str] = _NEW
+
+    session_id: Annotated[str, Column("The session.", _NEW)]
+    peer: Annotated[str, Column("Node id of the peer.", _NEW)]
+    by: Annotated[str, Column("Who leaves.", _NEW, values=("local", "remote"))]
+    reason: Annotated[str | None, Column("Reason phrase, escaped and cut.", _NEW)] = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DialFail:
+    """A connection to a relay could not be had; it is tried again."""
+
+    TYPE: ClassVar[str] = "dial.fail"
+    SINCE: ClassVar[str] = _NEW
+
+    contact: Annotated[str, Column("Where it was dialled.", _NEW)]
+    on_demand: Annotated[bool, Column("Whether traffic asked for it, not configuration.", _NEW)]
+    reason: Annotated[str | None, Column("Why, escaped and cut.", _NEW)] = None
+    peer: Annotated[str | None, Column("Node id that was expected there.", _NEW)] = None
+    extra: Extra = field(default_factory=dict)
+
+
+# Nodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSuspect:
+    """A peer said something of a node that is not believed."""
+
+    TYPE: ClassVar[str] = "node.suspect"
+    SINCE: ClassVar[str] = _NEW
+
+    node_id: Annotated[str, Column("The node.", _NEW)]
+    peer: Annotated[str, Column("Who said it.", _NEW)]
+    reason: Annotated[str, Column("What speaks against it.", _NEW)]
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteChange:
+    """The best way to a node is another one; written when it has settled."""
+
+    TYPE: ClassVar[str] = "route.change"
+    SINCE: ClassVar[str] = _NEW
+
+    node_id: Annotated[str, Column("The node.", _NEW)]
+    changes: Annotated[int, Column("How many changes this record stands for.", _NEW)]
+    hops: Annotated[int, Column("Relays between it and us now; 0 without a way.", _NEW)]
+    cost_us: Annotated[int, Column("Cost of the way now; 0 without one.", _NEW)]
+    next_hop: Annotated[str | None, Column("The next relay now; null: no way.", _NEW)] = None
+    extra: Extra = field(default_factory=dict)
+
+
+# What is turned down, and by which rules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubRefuse:
+    """Policy, a publisher or a collision said no to a subscription."""
+
+    TYPE: ClassVar[str] = "sub.refuse"
+    SINCE: ClassVar[str] = _NEW
+
+    track: Annotated[str, Column("Hash of the full track name.", _NEW)]
+    source_node: Annotated[str, Column("The node that has subscribers.", _NEW)]
+    code: Annotated[int, Column("Code of the response (laps-2).", _NEW)]
+    reason: Annotated[str | None, Column("Reason phrase, escaped and cut.", _NEW)] = None
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnsRefuse:
+    """Targets of a peer's subscriber node set are not served."""
+
+    TYPE: ClassVar[str] = "sns.refuse"
+    SINCE: ClassVar[str] = _NEW
+
+    session_id: Annotated[str, Column("The peer session that the set belongs to.", _NEW)]
+    sns_id: Annotated[int, Column("The set, unique within the session.", _NEW)]
+    peer: Annotated[str, Column("Node id of the peer.", _NEW)]
+    targets: Annotated[int, Column("How many nodes are not served.", _NEW)]
+    reason: Annotated[str, Column("Why, as laps-2 names it.", _NEW)]
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyChange:
+    """Another policy is in force at this relay."""
+
+    TYPE: ClassVar[str] = "policy.change"
+    SINCE: ClassVar[str] = _NEW
+
+    revision: Annotated[int, Column("How many there were since the start, with this one.", _NEW)]
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeChange:
+    """This relay is another type of relay from now on; its peers connect anew."""
+
+    TYPE: ClassVar[str] = "type.change"
+    SINCE: ClassVar[str] = _LATER
+
+    old: Annotated[str, Column("What it was: edge, via, stub or control.", _LATER)]
+    new: Annotated[str, Column("What it is.", _LATER)]
+    extra: Extra = field(default_factory=dict)
+
+
+# Sessions, forwarding, clients and plans
 
 _KINDS: Final = ("peer", "client")
 

@@ -2,14 +2,13 @@
 
 ::
 
-    text that people paste -> hextext -> bytes
+    text in hexadecimal -> hextext -> bytes
     bytes -> Protocol (protocols) -> decode -> Decoded: messages, trees, at most one fault
                   |                    |
-            the codecs of          reader: every named read becomes a leaf (tree)
-            laps_wire              annotate, words: what a value means
+            the codecs of          reader: every named read becomes a leaf of a tree
+            laps_wire              words: explanations of values
 
-    Decoded -> text (values)       a tree with offsets
-            -> jsonform            one object for each message
+    Decoded -> text                a tree with offsets, or one JSON object for each message
     records of a session -> conversation -> messages in the order in which they were sent
 
 Import from here. ``python -m laps_wire decode`` is the command over it.
@@ -26,11 +25,9 @@ from laps_wire.trace.conversation import (
 )
 from laps_wire.trace.decode import Decoded, Fault, Protocol, Status, Traced, decode, evidence, guess
 from laps_wire.trace.hextext import parse_hex
-from laps_wire.trace.jsonform import as_dicts
 from laps_wire.trace.protocols import PROTOCOLS
-from laps_wire.trace.reader import TracingReader
-from laps_wire.trace.text import render
-from laps_wire.trace.tree import Node, Record
+from laps_wire.trace.reader import Node, Record, TracingReader
+from laps_wire.trace.text import as_dicts, render
 
 __all__ = [
     "PROTOCOLS",

@@ -1,15 +1,15 @@
-"""A conversation: who sent which bytes when, put together into messages again.
+"""Recorded conversations: chunks of bytes with time and direction, decoded into messages.
 
-The file is JSON Lines. A line is a chunk of bytes, or the heading of a conversation, so that a file
-can hold several::
+The file is JSON Lines. A line is a chunk of bytes, or the heading of a conversation; a file can
+hold several conversations::
 
     {"title": "Two relays meet", "left": "seattle", "right": "london"}
     {"dir": ">", "t": 0.0, "proto": "laps-2", "stream": 0, "hex": "01 02 03", "note": "hello"}
 
-``>`` is from left to right, ``t`` is in seconds, ``proto`` is a name that ``--as`` takes,
-``stream`` may be left out for datagrams, ``note`` is for people. Messages of a control stream may
-be cut anywhere: chunks of one direction, protocol and stream are joined. A data stream or a
-datagram is one line.
+``>`` is from left to right, ``t`` is in seconds, ``proto`` is a name for ``--as``. ``stream`` is
+optional for datagrams, ``note`` is for display. Messages of a control stream may be split at any
+byte: chunks of one direction, protocol and stream are joined. A data stream or a datagram is one
+line.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from laps_wire.errors import TextFormError
 from laps_wire.telemetry.privacy import safe_text
 from laps_wire.trace.decode import Decoded, Fault, Protocol, Status, decode
 from laps_wire.trace.hextext import MAX_BYTES, parse_hex
-from laps_wire.trace.jsonform import as_dicts
-from laps_wire.trace.text import PLAIN, Paint, render, render_fields
+from laps_wire.trace.text import PLAIN, Paint, as_dicts, render, render_fields
 
 __all__ = [
     "Chunk",
@@ -40,7 +39,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Bytes that went one way at one time."""
+    """Bytes that one side sent at one time."""
 
     line: int
     direction: str
@@ -55,7 +54,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Two sides, and what they said."""
+    """Two sides and their chunks."""
 
     chunks: tuple[Chunk, ...]
     title: str = ""
@@ -65,12 +64,12 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one chunk brought to an end."""
+    """The messages that one chunk completed."""
 
     chunk: Chunk
     decoded: Decoded
     waits: Fault | None = None
-    """Set if the stream is in the middle of a message now."""
+    """Set if the stream ends with an incomplete message."""
 
 
 # Reading
@@ -79,7 +78,7 @@ class Step:
 def parse_conversations(
     lines: Iterable[str], protocols: Mapping[str, Protocol]
 ) -> tuple[Conversation, ...]:
-    """Read a file; :class:`TextFormError` says what is wrong on which line."""
+    """Parse the lines of a file; raise :class:`TextFormError` with line and reason."""
     scenes: list[tuple[dict[str, str], list[Chunk]]] = []
     size = 0
     for number, line in enumerate(lines, 1):
@@ -149,7 +148,7 @@ def _chunk(plain: dict[str, Any], number: int, protocols: Mapping[str, Protocol]
 
 
 def play(conversation: Conversation) -> Iterator[Step]:
-    """Every chunk with the messages that became whole by it."""
+    """Yield each chunk with the messages that it completed."""
     held: dict[tuple[str, str, int | None], bytes] = {}
     for chunk in conversation.chunks:
         key = (chunk.direction, chunk.protocol.name, chunk.stream)
@@ -157,7 +156,7 @@ def play(conversation: Conversation) -> Iterator[Step]:
         fault = decoded.fault
         if chunk.protocol.stream_of_messages and decoded.status is Status.INCOMPLETE:
             held[key] = decoded.data[decoded.used :]
-            # The unfinished one is shown when it is whole.
+            # The incomplete message is shown when it is whole.
             whole = tuple(traced for traced in decoded.messages if traced.message is not None)
             decoded = Decoded(chunk.protocol, decoded.data, whole, None, decoded.used)
             yield Step(chunk, decoded, fault)
@@ -173,7 +172,7 @@ _MARGIN: Final = " " * 14
 def render_step(
     step: Step, conversation: Conversation, paint: Paint = PLAIN, *, with_bytes: bool = False
 ) -> Iterator[str]:
-    """The lines of a step: who, when, what; then the fields, or all of the bytes."""
+    """Yield the lines of a step: time, sides and names, then the fields or all bytes."""
     chunk, decoded = step.chunk, step.decoded
     names = [safe_text(conversation.left, 20), safe_text(conversation.right, 20)]
     role = "left" if chunk.direction == ">" else "right"
@@ -198,7 +197,7 @@ def render_step(
 
 
 def step_dicts(step: Step) -> Iterator[dict[str, Any]]:
-    """The messages of a step as data."""
+    """Yield the messages of a step as JSON objects."""
     chunk = step.chunk
     for plain in as_dicts(step.decoded):
         yield {"t": chunk.time, "dir": chunk.direction, "stream": chunk.stream, **plain}

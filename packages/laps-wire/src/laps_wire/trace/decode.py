@@ -1,18 +1,18 @@
-"""Decoding with a trace: messages, their trees, and what stopped the reading.
+"""Decoding with a trace: messages, their trees, and at most one fault.
 
-A protocol here is a name and a function that reads one message, or one whole unit, from a reader.
-Whatever the bytes are, the answer is a list of what was understood, and at most one fault.
+A protocol is a name and a function that reads one message, or one whole unit, from a reader. For
+any bytes, :func:`decode` returns the messages that were decoded, and at most one fault.
 
 :func:`guess` reads the bytes as every protocol and ranks the results by :func:`evidence`::
 
-    4  whole messages behind lengths that add up, or a whole stream of objects
-    3  the beginning of a message of a known type, more than half of it there
-    2  a whole datagram: a header, and behind it a payload that may be anything
+    4  whole messages with consistent lengths, or a whole stream of objects
+    3  the beginning of a message of a known type, more than half of it present
+    2  a whole datagram: a header and an arbitrary payload
     1  any other beginning
     0  not this protocol
 
-Among equals the more specific framing wins, then the larger share of bytes with a meaning. Some
-bytes are valid messages of several protocols, so the first result is no proof.
+Among equal results the more specific framing ranks first, then the larger share of bytes in numeric
+fields. Some bytes are valid in several protocols, so the first result is not a proof.
 """
 
 from __future__ import annotations
@@ -22,18 +22,16 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
+from laps_wire.buffer import QUIC, ByteSource, IntegerCoding
 from laps_wire.errors import IncompleteError, MalformedError, RemoteError
-from laps_wire.trace.annotate import annotate
-from laps_wire.trace.reader import TracingReader
-from laps_wire.trace.tree import Node, Record, join
-from laps_wire.trace.words import Words, apply_words
-from laps_wire.varint import QUIC, ByteSource, IntegerCoding
+from laps_wire.trace.reader import Node, Record, TracingReader, join
+from laps_wire.trace.words import Words, annotate, apply_words
 
 __all__ = ["Decoded", "Fault", "Protocol", "Status", "Traced", "decode", "evidence", "guess"]
 
 
 class Status(Enum):
-    """How a decoding ended; the value is the exit code of the command."""
+    """The result of a decoding; the value is the exit code of the command."""
 
     OK = 0
     BAD = 1
@@ -45,39 +43,39 @@ class Protocol:
     """A way to read bytes."""
 
     name: str
-    """As ``--as`` takes it."""
+    """The name for ``--as``."""
     title: str
-    """What it is, for the help."""
+    """A description for the help."""
     read: Callable[[TracingReader], Any]
-    """Reads one message, or all of one unit."""
+    """A function that reads one message, or one whole unit."""
     integers: IntegerCoding = QUIC
     stream_of_messages: bool = True
-    """Whether messages follow each other; otherwise the input is one unit."""
+    """Whether the input is a sequence of messages; otherwise it is one unit."""
     datagram: bool = False
-    """Whether the unit is whole by nature: then too short is bad, and not incomplete."""
+    """Whether the input is always whole: then missing bytes are a fault, not incomplete."""
     words: Words = field(default_factory=dict, repr=False)
-    """Names for numbers that its messages keep as numbers."""
+    """Names for numbers that are plain integers in messages."""
     weight: int = 0
-    """How much a parse proves: 2 for messages behind a length, 1 for streams of objects, 0 for a
-    header before any payload."""
+    """The evidence of a successful parse: 2 for messages with a length, 1 for streams of objects,
+    0 for a header with an arbitrary payload."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why the reading stopped."""
+    """Why the decoding stopped."""
 
     status: Status
     path: str
-    """The field that was being read."""
+    """The path of the faulty field."""
     reason: str
     offset: int
-    """Where that field begins."""
+    """The beginning of the field."""
     end: int
-    """Where what is wrong ends; the same as ``offset`` if there is nothing."""
+    """The end of the faulty bytes; equal to ``offset`` if there are none."""
     code: int | None = None
-    """What a session would be closed with."""
+    """The code with which a session would be closed."""
     missing: int = 0
-    """How many bytes are missing at least, of an input that ends too early."""
+    """The least number of missing bytes of a truncated input."""
 
     def __str__(self) -> str:
         where = f"{self.path}: " if self.path else ""
@@ -90,11 +88,11 @@ class Traced:
 
     root: Node
     message: Any = None
-    """None if it could not be read."""
+    """None if the message could not be decoded."""
 
     @property
     def name(self) -> str:
-        """What to call it: its first composite, or else the class of the message."""
+        """The name of the message: its first composite, or the class of the message."""
         for child in self.root.children or ():
             if not child.is_leaf:
                 return child.label
@@ -103,18 +101,18 @@ class Traced:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """All that bytes gave, read as one protocol."""
+    """The result of decoding bytes as one protocol."""
 
     protocol: Protocol
     data: bytes
     messages: tuple[Traced, ...] = ()
     fault: Fault | None = None
     used: int = 0
-    """How many bytes the whole messages take."""
+    """The number of bytes of the whole messages."""
 
     @property
     def status(self) -> Status:
-        """How it ended."""
+        """The status of the decoding."""
         return Status.OK if self.fault is None else self.fault.status
 
 
@@ -122,7 +120,7 @@ _EMPTY: Final = "there are no bytes"
 
 
 def decode(protocol: Protocol, data: ByteSource) -> Decoded:
-    """Read ``data`` as ``protocol``; never raises because of what the bytes are."""
+    """Decode ``data`` as ``protocol``; faults are returned, not raised."""
     data = bytes(data)
     if not data:
         return Decoded(protocol, data, fault=Fault(Status.INCOMPLETE, "", _EMPTY, 0, 0, missing=1))
@@ -141,7 +139,7 @@ def decode(protocol: Protocol, data: ByteSource) -> Decoded:
         except IncompleteError as error:
             fault = _incomplete(record, error.needed, len(data))
         except RemoteError as error:
-            # Of a part that is cut nobody knows whether the rest would have made it good.
+            # A fault in a truncated part may be a consequence of the missing bytes.
             if record.missing:
                 fault = _incomplete(record, record.missing, len(data))
             else:
@@ -160,11 +158,11 @@ def decode(protocol: Protocol, data: ByteSource) -> Decoded:
 
 
 def _incomplete(record: Record, needed: int, size: int) -> Fault:
-    """The input ends: which field was it in."""
+    """Return the fault of a truncated input."""
     needed = max(needed, record.missing)
     reason = f"the input ends here, at least {needed} more byte(s) belong to it"
     if record.ended is None:
-        # Where all fields were read and the frame promised more, that is said of the message.
+        # All fields were read, but the frame is longer: the fault names the message.
         path = record.path or Traced(record.root).name
         return Fault(Status.INCOMPLETE, path, reason, size, size, missing=needed)
     label, start, _ = record.ended
@@ -173,7 +171,7 @@ def _incomplete(record: Record, needed: int, size: int) -> Fault:
 
 
 def _bad(record: Record, error: RemoteError, pos: int) -> Fault:
-    """Where and why: from the error if it says, else from how far the reading came."""
+    """Return the fault of an error, at the error's offset or at the last field read."""
     if isinstance(error, MalformedError) and error.offset is not None:
         end = max(record.root.end, error.offset)
         if record.ended is not None and record.ended[1] == error.offset:
@@ -190,7 +188,7 @@ def _bad(record: Record, error: RemoteError, pos: int) -> Fault:
 
 
 def _path_of(record: Record, label: str) -> str:
-    """The path of a field that failed; it may be the composite that is open."""
+    """Return the path of a faulty field, which may be the open composite."""
     innermost = record.open[-1].label
     if not label or label == innermost or label.startswith(f"{innermost}["):
         return record.path
@@ -198,16 +196,16 @@ def _path_of(record: Record, label: str) -> str:
 
 
 _ENOUGH: Final = 8
-"""How many bytes of a stream say something about what it is."""
+"""The least number of bytes of a stream with which a guess has evidence."""
 
 
 def guess(protocols: Iterable[Protocol], data: ByteSource) -> list[Decoded]:
-    """``data`` read as every protocol, the best fit first; ties keep the given order."""
+    """Decode ``data`` as every protocol; return the best result first, ties in given order."""
     return sorted((decode(protocol, data) for protocol in protocols), key=_key, reverse=True)
 
 
 def evidence(decoded: Decoded) -> int:
-    """How well the bytes fit: the number in the table above."""
+    """Return how well the bytes fit: the number in the table of this module."""
     fault = decoded.fault
     weight = decoded.protocol.weight
     if fault is None:
@@ -215,7 +213,7 @@ def evidence(decoded: Decoded) -> int:
     if fault.status is Status.BAD:
         return 0
     size = len(decoded.data)
-    # A framed message is named by its type; the header of a stream begins with any byte.
+    # A framed message is named by its type; the header of a stream can begin with any byte.
     telling = _is_named(decoded) and (weight > 1 or (weight and size >= _ENOUGH))
     return 3 if telling and fault.missing <= size else 1
 
@@ -225,7 +223,7 @@ def _key(decoded: Decoded) -> tuple[int, bool, int, float]:
 
 
 def _is_named(decoded: Decoded) -> bool:
-    """Whether each message is one that its protocol has a name for."""
+    """Return whether each message has a name in its protocol."""
     return bool(decoded.messages) and all(
         any(not child.is_leaf for child in message.root.children or ())
         for message in decoded.messages
@@ -233,7 +231,7 @@ def _is_named(decoded: Decoded) -> bool:
 
 
 def _meaning(decoded: Decoded) -> float:
-    """The share of bytes that are numbers: strings and payloads may be anything."""
+    """Return the share of bytes in numeric fields: strings and payloads are arbitrary."""
     numbers = sum(
         leaf.end - leaf.start
         for message in decoded.messages

@@ -1,8 +1,8 @@
-r"""Bytes from text: what people paste when they paste bytes.
+r"""Bytes from text in hexadecimal, plain or from a dump tool.
 
-Read as they are: plain digits in groups of any even length, with ``0x`` or ``\x`` before them and
-spaces, colons, commas or dashes between; and the output of the usual tools, whose offset and
-character columns are left out::
+Plain digits are in groups of any even length, with optional ``0x`` or ``\x`` before them, and with
+spaces, colons, commas or dashes between them. The offset and character columns of dump tools are
+ignored::
 
     xxd             00000000: 0100 0100 0000 2202  ......".
     hexdump -C      00000000  01 00 01 00 00 00 22 02                           |......".|
@@ -11,7 +11,7 @@ character columns are left out::
     od -A x -t x1   000000 01 00 01 00 00 00 22 02
 
 A line that begins with ``#`` is a comment. Plain ``hexdump`` prints words in the machine's byte
-order and cannot be told from bytes: use ``hexdump -C``.
+order, which cannot be distinguished from bytes: use ``hexdump -C``.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from laps_wire.errors import TextFormError
 __all__ = ["MAX_BYTES", "parse_hex"]
 
 MAX_BYTES: Final = 16 << 20
-"""The most bytes that one text may hold: more is a file, and not something to look at."""
+"""The most bytes that one text may hold."""
 
 # An offset column with a colon and a blank: xxd and tcpdump. "01:00" has no blank behind it.
 _COLON_OFFSET: Final = re.compile(r"\s*(?:0[xX])?[0-9a-fA-F]{4,16}:\s+")
 # An offset column without a colon: behind it, bytes one by one.
 _BARE_OFFSET: Final = re.compile(r"\s*([0-9a-fA-F]{4,16})\s+(?=[0-9a-fA-F]{2}(?:\s|$))")
-# How far apart the bytes and the characters stand, for the two kinds.
+# The gap between bytes and characters, for the two kinds.
 _COLON_GAP: Final = re.compile(r"\s{2,}")
 _BARE_GAP: Final = re.compile(r"\s{3,}")
 _GROUP: Final = re.compile(r"[^\s:,;_-]+")
@@ -38,7 +38,7 @@ _DIGITS: Final = frozenset("0123456789abcdefABCDEF")
 
 
 def parse_hex(text: str) -> bytes:
-    """The bytes of ``text``; :class:`TextFormError` says which character is wrong, and where."""
+    """Return the bytes of ``text``; raise :class:`TextFormError` with line, column and reason."""
     found = bytearray()
     bare_offsets = False
     for number, line in enumerate(text.splitlines(), 1):
@@ -50,7 +50,7 @@ def parse_hex(text: str) -> bytes:
         if match := _COLON_OFFSET.match(line):
             start, stop = match.end(), _before(_COLON_GAP, line, match.end())
         elif (match := _BARE_OFFSET.match(line)) and int(match.group(1), 16) == len(found):
-            # An offset is believed if it counts the bytes before it.
+            # A number is an offset if it is the count of the bytes before it.
             start, stop = match.end(), _before(_BARE_GAP, line, match.end())
             bare_offsets = True
         elif bare_offsets and _is_total(line, len(found)):
@@ -63,7 +63,7 @@ def parse_hex(text: str) -> bytes:
 
 
 def _before(gap: re.Pattern[str], line: str, start: int) -> int:
-    """Where the bytes of a line end: at the gap before its characters, or at a bar."""
+    """Return the end of the bytes of a line: the gap before its characters, or a bar."""
     match = gap.search(line, start)
     stop = match.start() if match else len(line)
     bar = line.find("|", start, stop)
@@ -71,7 +71,7 @@ def _before(gap: re.Pattern[str], line: str, start: int) -> int:
 
 
 def _is_total(line: str, so_far: int) -> bool:
-    """Whether a line is the last of hexdump and od: only the number of bytes."""
+    """Return whether a line is the last one of hexdump or od: only the number of bytes."""
     try:
         return int(line, 16) == so_far
     except ValueError:
@@ -79,7 +79,7 @@ def _is_total(line: str, so_far: int) -> bool:
 
 
 def _group_bytes(group: str, line: int, column: int) -> bytes:
-    """The bytes of one run of digits."""
+    """Return the bytes of one group of digits."""
     digits = group.replace("\\x", "")
     if digits[:2] in {"0x", "0X"}:
         digits = digits[2:]

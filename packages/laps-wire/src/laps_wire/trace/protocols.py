@@ -1,7 +1,7 @@
-"""Every protocol that the trace reads: a table of names and readers.
+"""The protocols that a trace can decode: a table of names and readers.
 
-The readers are those of the codecs; here they are only put together where a unit has two parts, a
-peering header and the publisher's bytes behind it.
+The readers are those of the codecs. This module combines them where a unit has two parts: a peering
+header, and the publisher's bytes after it.
 """
 
 from __future__ import annotations
@@ -10,30 +10,27 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from laps_wire.moqt.codepoints import PropertyTypeD16, PropertyTypeD18
-from laps_wire.moqt.control import ControlCodec
+from laps_wire.moqt.control import ControlCodec, layouts_of
 from laps_wire.moqt.data.datagram import read_datagram
 from laps_wire.moqt.data.fetch import FetchState, read_fetch_stream
 from laps_wire.moqt.data.subgroup import read_subgroup_stream
 from laps_wire.moqt.data.types import StreamKind, stream_kind
 from laps_wire.moqt.keyvalue import read_pairs
-from laps_wire.moqt.layouts import layouts_of
 from laps_wire.moqt.messages import Subscribe
 from laps_wire.moqt.versions import Draft
 from laps_wire.peering.cpp.codepoints import DRAFT16, DataType
 from laps_wire.peering.cpp.data_header import read_datagram_header, read_stream_header
-from laps_wire.peering.cpp.framing import read_message as read_cpp
-from laps_wire.peering.laps2.codepoints import DataKind, PayloadFormat
-from laps_wire.peering.laps2.data import read_data_header
-from laps_wire.peering.laps2.framing import read_message as read_laps2
+from laps_wire.peering.cpp.messages import read_message as read_cpp
+from laps_wire.peering.laps2.codepoints import MAX_MESSAGE_BYTES, DataKind, PayloadFormat
+from laps_wire.peering.laps2.forwarding import read_data_header
 from laps_wire.peering.laps2.information import SubscribeAdvertise
-from laps_wire.peering.laps2.limits import MAX_MESSAGE_BYTES
+from laps_wire.peering.laps2.messages import read_message as read_laps2
 from laps_wire.quicr.codepoints import MessageType
-from laps_wire.quicr.control import read_message as read_quicr
 from laps_wire.quicr.datagram import read_header as read_quicr_header
-from laps_wire.quicr.named import PUBLISH
+from laps_wire.quicr.messages import PUBLISH
+from laps_wire.quicr.messages import read_message as read_quicr
 from laps_wire.trace.decode import Protocol, Status, decode
-from laps_wire.trace.reader import TracingReader
-from laps_wire.trace.tree import Node
+from laps_wire.trace.reader import Node, TracingReader
 from laps_wire.trace.words import CPP, LAPS2, MOQT, QUICR
 
 __all__ = ["PROTOCOLS"]
@@ -51,7 +48,7 @@ _PROPERTIES: Final[dict[Draft, dict[int, str]]] = {
 
 
 def _open(leaf: Node, read: Read, draft: Draft) -> bool:
-    """Give a leaf children, if it has bytes and ``read`` understands all of them."""
+    """Replace a leaf's value by children if ``read`` decodes all its bytes; return whether."""
     if not leaf.value:
         return False
     unit = Protocol("", "", read, draft.integers, stream_of_messages=False, datagram=True)
@@ -65,7 +62,7 @@ def _open(leaf: Node, read: Read, draft: Draft) -> bool:
 
 
 def _open_extensions(root: Node, draft: Draft) -> None:
-    """Open the extension blocks of objects; the codec leaves them closed, as relays do."""
+    """Decode the extension blocks of objects, which the codec keeps as bytes."""
     for path, leaf in list(root.leaves()):
         if (
             path.rpartition(".")[2] == "extensions"
@@ -80,7 +77,7 @@ def _open_extensions(root: Node, draft: Draft) -> None:
 
 
 def _moqt_uni(draft: Draft) -> Read:
-    """A unidirectional stream, by its first number."""
+    """Return the reader of a unidirectional stream, whose first integer is its type."""
     control = ControlCodec(draft)
 
     def read(reader: TracingReader) -> Any:
@@ -88,7 +85,7 @@ def _moqt_uni(draft: Draft) -> Read:
         kind = stream_kind(reader.varint("type"), draft)
         if kind is StreamKind.PADDING:
             return reader.rest("padding")
-        # The readers of the other kinds begin with the type themselves.
+        # The readers of the other kinds read the type again.
         reader.pos = start
         if kind in (StreamKind.SUBGROUP, StreamKind.FETCH):
             objects: Any = (
@@ -127,7 +124,7 @@ _FORMATS: Final = {int(PayloadFormat.MOQT_16): Draft.D16, int(PayloadFormat.MOQT
 
 
 def _laps2_control(reader: TracingReader) -> Any:
-    """A message; the MoQT SUBSCRIBE inside one is opened too."""
+    """Read a message; decode the MoQT SUBSCRIBE inside it too."""
     message = read_laps2(reader, max_size=MAX_MESSAGE_BYTES)
     if isinstance(message, SubscribeAdvertise):
         _open_subscribes(reader.record.root, "data.body")
@@ -135,7 +132,7 @@ def _laps2_control(reader: TracingReader) -> Any:
 
 
 def _laps2_data(reader: TracingReader) -> Any:
-    """A data header, and behind it what its format says."""
+    """Read a data header and a payload of its format."""
     reader.enter("DATA_HEADER")
     header = read_data_header(reader)
     reader.leave()
@@ -160,14 +157,14 @@ _SUBSCRIBES: Final = {draft: _subscribe_body(draft) for draft in Draft}
 
 
 def _cpp_control(reader: TracingReader) -> Any:
-    """A message; the MoQT SUBSCRIBE inside one is opened too."""
+    """Read a message; decode the MoQT SUBSCRIBE inside it too."""
     message = read_cpp(reader)
     _open_subscribes(reader.record.root, "subscribe_data")
     return message
 
 
 def _open_subscribes(root: Node, name: str) -> None:
-    """Open the leaves of this name, if their bytes are the body of a SUBSCRIBE in some draft."""
+    """Decode the leaves of this name whose bytes are the body of a SUBSCRIBE of some draft."""
     for path, leaf in list(root.leaves()):
         if path.endswith(f".{name}"):
             for draft, read in _SUBSCRIBES.items():
@@ -177,7 +174,7 @@ def _open_subscribes(root: Node, name: str) -> None:
 
 
 def _cpp_data(reader: TracingReader) -> Any:
-    """A stream's or a datagram's header, and the publisher's MoQT bytes behind it."""
+    """Read the header of a stream or datagram, and the publisher's MoQT bytes after it."""
     start = reader.pos
     reader.u8("header_len")
     is_stream = reader.u8("type") != DataType.DATAGRAM
@@ -192,7 +189,7 @@ def _cpp_data(reader: TracingReader) -> Any:
 
 
 def _draft_of(reader: TracingReader, *, is_stream: bool) -> Draft:
-    """The draft that the rest fits, for the header does not say: the ALPN did."""
+    """Return the draft that the remaining bytes fit: the header does not contain it."""
     rest = bytes(reader.peek_rest())
     for draft in Draft:
         unit = Protocol(
@@ -212,7 +209,7 @@ def _draft_of(reader: TracingReader, *, is_stream: bool) -> Draft:
 
 
 def _quicr_datagram(reader: TracingReader) -> Any:
-    """A fragment of media, or PUBLISH: the first number tells."""
+    """Read a fragment of media, or PUBLISH, by the first integer."""
     start = reader.pos
     if reader.varint("message_type") == MessageType.PUBLISH:
         return PUBLISH.read(reader, MessageType.PUBLISH.name)
@@ -295,4 +292,4 @@ _ALL: Final = (
 )
 
 PROTOCOLS: Final[dict[str, Protocol]] = {protocol.name: protocol for protocol in _ALL}
-"""Name to protocol; the order breaks ties of guesses."""
+"""Protocols by name; their order decides between equal guesses."""

@@ -1,20 +1,23 @@
-"""Names for numbers, by the end of a field's path: ``PROOF.mode``, with ``[]`` for any index.
+"""Explanations of traced values: names of code points and texts of identifiers.
 
-A whole message names most of its values itself (:mod:`laps_wire.trace.annotate`). These words are
-for the rest: for the fields of a message that broke off, whose names are read off its table, and
-for open fields (error codes, features, flags), which are plain integers in the message because
-others than the known ones are allowed.
+A reader sees only numbers, but the decoded message has types: an attribute may be an enumeration
+member, a node ID or a name. Labels in the tree are attribute names, so :func:`annotate` looks up
+each leaf in the message.
+
+:func:`apply_words` names the remaining numbers by the end of their path: ``PROOF.mode``, with
+``[]`` for any index. It covers the fields of a truncated message, whose names come from its table.
+It also covers open fields (error codes, features, flags), which are plain integers in the message
+because unknown values are allowed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from enum import IntEnum
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum, Flag, IntEnum
 from typing import Any, Final
 
-from laps_wire.fields import Choice
-from laps_wire.layout import Array, Layout, Many
+from laps_wire.fields import Array, Choice, Layout, Many
 from laps_wire.moqt.codepoints import (
     FetchType,
     GroupOrder,
@@ -41,24 +44,108 @@ from laps_wire.peering.laps2.codepoints import (
     SubscribeCode,
 )
 from laps_wire.peering.laps2.fields import Ascending, Maybe
-from laps_wire.quicr.control import LAYOUTS as QUICR_LAYOUTS
-from laps_wire.trace.tree import Node
+from laps_wire.quicr.messages import LAYOUTS as QUICR_LAYOUTS
+from laps_wire.trace.reader import Node
 
-__all__ = ["CPP", "LAPS2", "MOQT", "QUICR", "Words", "apply_words"]
+__all__ = ["CPP", "LAPS2", "MOQT", "QUICR", "Words", "annotate", "apply_words"]
+
+# Notes from the message itself
+
+_ITEM: Final = re.compile(r"(.*)\[(\d+)\]")
+_TYPE_LABELS: Final = frozenset({"type", "message type", "message_type"})
+# Types that need no note: the value itself is shown.
+_PLAIN: Final = (int, float, bytes, str, bool, type(None), tuple, list, memoryview)
+
+
+def annotate(root: Node, message: Any) -> None:
+    """Set the notes of the leaves of ``root`` from the attributes of ``message``."""
+    _name_the_type(root)
+    if message is not None:
+        _walk(root, message, is_top=True)
+
+
+def _name_the_type(root: Node) -> None:
+    """Set the note of the type field: the name of the composite that follows it."""
+    kind = None
+    for child in root.children or ():
+        if child.is_leaf:
+            kind = child if child.label in _TYPE_LABELS else kind
+        elif kind is not None:
+            kind.note = child.label
+            return
+
+
+def _walk(node: Node, value: Any, *, is_top: bool = False) -> None:
+    for child in node.children or ():
+        found, item = _look_up(value, child.label)
+        if child.is_leaf:
+            if found and not child.note:
+                _explain(child, item)
+        elif is_top or not found:
+            # The top composite is the message itself, even if an attribute has the same name. A
+            # composite that is not an attribute belongs to the frame.
+            _walk(child, value)
+        elif not isinstance(item, bytes):
+            # Composites that are bytes in the message have notes already.
+            _walk(child, item)
+
+
+def _explain(leaf: Node, item: Any) -> None:
+    """Set the note of a leaf from the message's value, unless the two values differ."""
+    if isinstance(leaf.value, bytes) and isinstance(item, int):
+        # Little-endian numbers of the C++ relay are read as bytes; the message has the number.
+        if int.from_bytes(leaf.value, "little") != item:
+            return
+        leaf.value = int(item)
+    if isinstance(item, int) and leaf.value != item:
+        # A message may hold the sum of deltas, or a list in another order than received.
+        return
+    words = _words(item)
+    leaf.note = "" if words == str(leaf.value) else words
+
+
+def _look_up(value: Any, label: str) -> tuple[bool, Any]:
+    """Return whether a label names an attribute or item, and its value."""
+    if match := _ITEM.fullmatch(label):
+        if match.group(1):
+            found, value = _look_up(value, match.group(1))
+            if not found:
+                return False, None
+        index = int(match.group(2))
+        if isinstance(value, Sequence) and not isinstance(value, bytes) and index < len(value):
+            return True, value[index]
+        return False, None
+    name = label.replace(" ", "_").lower()
+    if name.isidentifier() and not name.startswith("_") and hasattr(value, name):
+        item = getattr(value, name)
+        return not callable(item), item
+    return False, None
+
+
+def _words(item: Any) -> str:
+    """Return the name or text of a value; empty if the value itself is sufficient."""
+    if isinstance(item, Flag):
+        return item.name or ""
+    if isinstance(item, Enum):
+        return item.name
+    return "" if type(item) in _PLAIN else str(item)
+
+
+# Names by path
 
 Words = Mapping[str, Callable[[int], str]]
-"""The end of a path to a function that names a number, or gives an empty text."""
+"""Functions by the end of a path; each returns the name of a number, or an empty text."""
 
 _INDEX: Final = re.compile(r"\[\d+\]")
 
 
 def apply_words(root: Node, words: Words) -> None:
-    """Name the numbers of a tree that have no note yet."""
+    """Set the notes of integer leaves that have none yet."""
     for path, leaf in root.leaves():
         if leaf.note or type(leaf.value) is not int:
             continue
         parts = _INDEX.sub("[]", path).split(".")
-        # The longest end first: CONNECT_REFUSED.code before code.
+        # The longest match first: CONNECT_REFUSED.code before code.
         for start in range(len(parts)):
             name = words.get(".".join(parts[start:]))
             if name is not None:
@@ -76,7 +163,7 @@ def _node_id(value: int) -> str:
 
 
 def _of_tables(layouts: Mapping[Any, Layout[Any]]) -> dict[str, Callable[[int], str]]:
-    """The names that the tables of messages know: members of enumerations, and node ids."""
+    """Return the names from the layouts of messages: enumeration members and node IDs."""
     found: dict[str, Callable[[int], str]] = {}
     for kind, layout in layouts.items():
         _visit(layout, kind.name, found)

@@ -235,7 +235,7 @@ def test_nothing_is_our_own_but_what_we_say() -> None:
     assert told(made) == {1: ([6], []), 2: ([6], []), 3: ([6], [])}
     assert made.poll_timeout() is None
     made.retract(3.0, unsubscribe(100, 2, sequence=7))
-    assert made.poll_timeout() == 3.0 + 15.0 + 60.0
+    assert made.poll_timeout() == 3.0 + 1.0 + 60.0
     made.handle_timeout(78.0)
     assert made.sizes() == (1, 0, 0)
 

@@ -1,16 +1,23 @@
-"""What peers are told."""
+"""The adj-RIB-out: what each peer is sent, damping, and recent withdrawals."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from laps_relay.network.nodes.adj_out import AdjRibOut
-from laps_relay.network.nodes.node_records import PeerRecord
-from laps_relay.network.nodes.node_table import NodeTable
-from laps_relay.network.nodes.selection import default_order
+import pytest
+
+from laps_relay.network.nodes.adj_out import (
+    AdjRibOut,
+    RecentWithdrawals,
+    Urgency,
+    same_relays,
+    significant,
+    urgency,
+)
+from laps_relay.network.nodes.node_table import NodeTable, PeerRecord, default_order
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.policy import OPEN_POLICY
-from laps_relay.policy.open_policy import OpenPolicy
+from laps_relay.policy.interface import OpenPolicy
 from laps_sdk.peering.events import Refusal
 from laps_sdk.timers import first_of
 from laps_wire.nodeid import NodeId
@@ -21,11 +28,12 @@ from laps_wire.peering.laps2 import (
     NodePathItem,
     NodeSelf,
     Parameters,
+    Reachable,
     RelayType,
 )
-from testkit.nib_net import node_info
+from testkit.nib_net import key_of, node_info
 
-WE, X = NodeId(10), NodeId(9)
+WE, P, Q, X, Y, Z = (NodeId(number) for number in (10, 1, 2, 9, 8, 7))
 
 
 class Net:
@@ -281,3 +289,92 @@ def test_a_peer_is_told_no_more_nodes_than_it_takes() -> None:
     assert net.flush(three, 10.0)[0].keys() == {5}
     three.out.again = True
     assert net.flush(three, 10.0)[0].keys() == {1, 2, 5, 10}
+
+
+SETTINGS = NetworkSettings()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (20_000, 22_000, True),
+        (20_000, 18_000, True),
+        (20_000, 21_999, False),  # 2 ms
+        (100_000, 105_000, False),  # 10 %
+        (100_000, 110_000, True),
+        (0, 1_000, False),
+        (0, 2_000, True),
+        (5, 5, False),
+    ],
+)
+def test_ten_percent_and_two_milliseconds(old: int, new: int, expected: bool) -> None:
+    assert significant(old, new, SETTINGS) is expected
+
+
+def test_without_thresholds_every_change_counts() -> None:
+    exact = replace(SETTINGS, metric_ratio=0.0, metric_floor_us=0)
+    assert significant(5, 6, exact)
+    assert not significant(5, 5, exact)
+    assert urgency(node_info(1), node_info(1, sequence=2), exact) is Urgency.NEVER
+
+
+def test_the_same_relays_at_another_cost() -> None:
+    path = node_info(1, (2, 10), (3, 10)).path
+    assert same_relays(path, path)
+    assert same_relays(path, node_info(1, (2, 99), (3, 10)).path)
+    assert not same_relays(path, node_info(1, (2, 10), (4, 10)).path)
+    assert not same_relays(path, path[:1])
+
+
+@pytest.mark.parametrize(
+    ("new", "expected"),
+    [
+        (node_info(1, sequence=9), Urgency.NEVER),
+        (node_info(1, sequence=9, load=Load(value=99)), Urgency.NEVER),
+        (node_info(1, sequence=9, load=Load(value=100)), Urgency.LATER),
+        (node_info(1, load=Load(LoadClass.BUSY)), Urgency.NOW),
+        (node_info(1, region="r"), Urgency.NOW),
+        (node_info(1, kind=RelayType.VIA), Urgency.NOW),
+        (node_info(1, epoch=2), Urgency.NOW),
+        (node_info(1, signature=key_of("a")), Urgency.NOW),
+        (node_info(1, reachable=(Reachable(NodeId(2), 5),)), Urgency.LATER),
+    ],
+)
+def test_what_a_node_says_of_itself(new: NodeInfo, expected: Urgency) -> None:
+    assert urgency(node_info(1), new, SETTINGS) is expected
+
+
+def test_reachable_nodes_are_metrics() -> None:
+    near = node_info(1, reachable=(Reachable(NodeId(2), 20_000),))
+    assert urgency(near, near, SETTINGS) is Urgency.NEVER
+    little = node_info(1, reachable=(Reachable(NodeId(2), 21_000),))
+    assert urgency(near, little, SETTINGS) is Urgency.NEVER
+    much = node_info(1, reachable=(Reachable(NodeId(2), 30_000),))
+    assert urgency(near, much, SETTINGS) is Urgency.LATER
+
+
+def test_what_was_taken_back_may_be_believed_for_a_while() -> None:
+    told = RecentWithdrawals(30.0)
+    told.add(100.0, P, (X, Y))
+    assert told.recent(100.0, P, X)
+    assert not told.recent(100.0, Q, X)
+    assert not told.recent(100.0, P, Z)
+    told.add(120.0, P, (X,))
+    assert told.recent(129.9, P, Y)
+    assert not told.recent(130.0, P, Y)
+    assert told.recent(149.9, P, X)
+    told.add(130.0, Q, ())
+    assert len(told) == 1
+    told.add(200.0, Q, (Z,))
+    assert len(told) == 1
+
+
+def test_who_takes_back_more_than_can_be_kept_suspects_nobody() -> None:
+    told = RecentWithdrawals(30.0, most=2)
+    told.add(100.0, P, (X, Y))
+    assert not told.recent(100.0, Q, X)
+    told.add(101.0, P, (Z,))
+    assert len(told) == 2
+    assert told.recent(130.9, P, X)
+    assert told.recent(130.9, Q, X)
+    assert not told.recent(131.0, Q, X)

@@ -21,7 +21,7 @@ from laps_wire.peering.laps2 import (
     Reachable,
     encode,
 )
-from laps_wire.peering.laps2.limits import MAX_REACHABLE
+from laps_wire.peering.laps2.codepoints import MAX_REACHABLE
 from testkit.nib_net import node_info
 
 WE, P, Q, T, U = (NodeId(number) for number in (10, 1, 2, 5, 6))

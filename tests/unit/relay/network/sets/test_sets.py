@@ -717,6 +717,7 @@ def test_a_peer_that_takes_no_more_sets() -> None:
     want(net, 4, number=1)
     want(net, 4, number=2)
     assert net[1].sent == {1: {1: ids(4)}, 2: {1: ids(4)}}
+    assert net[1].not_taken == [(1, ids(4))]
     net[1].max_sets[2] = 1
     want(net, 4, number=3)
     net.check()
@@ -738,6 +739,7 @@ def test_a_peer_that_takes_no_larger_sets() -> None:
     net.check()
     assert net.reached(NodeId(1), feed(1)) == {NodeId(2): 1, NodeId(4): 1}
     assert net[1].sent == {1: {1: ids(2)}, 2: {1: ids(4)}}
+    assert net[1].not_taken == [(1, ids(2, 4))]
 
 
 def test_a_feed_that_is_no_track() -> None:

@@ -1,3 +1,5 @@
+"""The o-relay: announces, subscribers of a track, and the responses to them."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -5,8 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from laps_relay.network.subscriptions.origin_role import OriginRole
-from laps_relay.network.subscriptions.origin_track import DeliveryFailure
+from laps_relay.network.subscriptions.origin_role import (
+    DeliveryFailure,
+    OriginRole,
+    OriginTrack,
+    PendingResponse,
+    ResponseSender,
+)
 from laps_sdk.timers import first_of
 from laps_sdk.upstream.bodies import body_for
 from laps_wire.hashing import KeyedHasher
@@ -22,6 +29,7 @@ from laps_wire.peering.laps2 import (
     Stamp,
     SubscribeCode,
     SubscribeData,
+    SubscribeInfo,
     SubscribeWithdrawal,
 )
 from laps_wire.peering.laps2.information import NO_DATA
@@ -475,3 +483,193 @@ def test_who_says_that_it_is_elsewhere_is_judged_again() -> None:
     assert case.rig.sent() == [(1, SubscribeCode.ACCEPTED, "")]
     case.rig.know(1, None)
     assert not case.origins.node_changed(0.0, NodeId(1))
+
+
+ONE = NodeId(1)
+TRACK_NAME = track("a/b")
+YES = PendingResponse(SubscribeCode.ACCEPTED)
+DENIED = DeliveryFailure(SubscribeCode.POLICY, "not through CA")
+AWAY = DeliveryFailure(SubscribeCode.UNREACHABLE, "no way", 5.0)
+
+
+def pull() -> OriginTrack:
+    made = OriginTrack(TRACK_NAME)
+    made.subscribers[ONE] = subscribe_info(1, TRACK_NAME, NO_DATA)
+    return made
+
+
+def again(made: OriginTrack, sequence: int) -> None:
+    made.subscribers[ONE] = replace(made.subscribers[ONE], stamp=Stamp(1, sequence))
+
+
+def test_accepted_is_said_once_a_way_leads_there_and_the_publisher_agrees() -> None:
+    made = pull()
+    made.answer = NO_DATA
+    assert made.next_response(0.0, ONE) is None
+    made.routed(0.0, [ONE, NodeId(2)], {})
+    assert made.next_response(0.0, ONE) == YES
+    assert made.next_response(0.0, ONE) is None
+    again(made, 2)
+    assert made.next_response(9.0, ONE) == YES
+    other = pull()
+    other.routed(0.0, [ONE], {})
+    assert other.next_response(0.0, ONE) is None
+    other.answer = NO_DATA
+    assert other.next_response(0.0, ONE) == YES
+
+
+def test_what_policy_forbids_is_said_at_once_whatever_the_publisher_says() -> None:
+    made = pull()
+    made.routed(0.0, [ONE], {ONE: DENIED})
+    assert made.next_response(0.0, ONE) == PendingResponse(SubscribeCode.POLICY, "not through CA")
+    assert made.next_response(0.0, ONE) is None
+    again(made, 2)
+    assert made.next_response(0.0, ONE) == PendingResponse(SubscribeCode.POLICY, "not through CA")
+
+
+def test_who_was_told_that_it_gets_the_track_believes_so_until_it_is_told_otherwise() -> None:
+    made = pull()
+    made.answer = NO_DATA
+    assert not made.was_accepted(ONE)
+    made.routed(0.0, [ONE], {})
+    made.next_response(0.0, ONE)
+    made.routed(1.0, [ONE], {ONE: DENIED})
+    assert made.was_accepted(ONE)
+    made.next_response(1.0, ONE)
+    assert not made.was_accepted(ONE)
+
+
+def test_a_way_may_take_its_time_to_come() -> None:
+    made = pull()
+    made.answer = NO_DATA
+    made.routed(1.0, [ONE], {ONE: AWAY})
+    assert made.next_response(1.0, ONE) == 6.0
+    made.routed(2.0, [ONE], {})
+    assert made.next_response(2.0, ONE) == YES
+    made.routed(3.0, [ONE], {ONE: AWAY})
+    made.routed(5.0, [ONE], {ONE: AWAY})
+    assert made.next_response(5.0, ONE) == 8.0
+    assert made.next_response(8.0, ONE) == PendingResponse(SubscribeCode.UNREACHABLE, "no way")
+    # It turns out that policy is against what is left.
+    made.routed(9.0, [ONE], {ONE: DENIED})
+    assert made.next_response(9.0, ONE) == PendingResponse(SubscribeCode.POLICY, "not through CA")
+
+
+def test_a_way_that_does_not_last_is_not_spoken_of() -> None:
+    made = pull()
+    made.answer = NO_DATA
+    made.routed(0.0, [ONE], {ONE: DENIED})
+    made.next_response(0.0, ONE)
+    made.routed(30.0, [ONE], {})
+    assert made.next_response(30.0, ONE) == 31.0
+    made.routed(30.1, [ONE], {ONE: DENIED})
+    assert made.next_response(30.1, ONE) is None
+    made.routed(60.0, [ONE], {})
+    assert made.next_response(61.0, ONE) == YES
+
+
+def test_who_leaves_is_forgotten() -> None:
+    made = pull()
+    made.routed(0.0, [ONE], {ONE: DENIED})
+    made.next_response(0.0, ONE)
+    assert made.remove(ONE)
+    assert not made.remove(ONE)
+    made.routed(1.0, [ONE], {ONE: DENIED})
+    made.subscribers[ONE] = subscribe_info(1, TRACK_NAME, NO_DATA)
+    assert made.next_response(1.0, ONE) is None
+
+
+class ResponseCase:
+    """Node 1 wants a track, and said so over session 1."""
+
+    def __init__(self, data: SubscribeData | None = None) -> None:
+        self.rig = Rig()
+        self.answers = ResponseSender(
+            US, HASHER, 30.0, subscribes=self.rig.subscribes, respond=self.rig.respond
+        )
+        body = body_for(NAME) if data is None else data
+        self.entry: SubscribeInfo = subscribe_info(1, NAME, body)
+        self.rig.subscribes.heard(0.0, 1, self.entry)
+
+
+def test_a_yes_says_of_which_name_it_is() -> None:
+    case = ResponseCase()
+    case.answers.send(0.0, case.entry, SubscribeCode.ACCEPTED, "", OK)
+    ((session, response),) = case.rig.responses
+    assert (session, response.source, response.responder) == (1, NodeId(1), US)
+    assert (response.stamp, response.data) == (case.entry.stamp, OK)
+    digest = HASHER.end_check(NAME.namespace.fields, NAME.name)
+    assert response.parameters.get(ParameterId.FULL_NAME_DIGEST) == digest
+    assert case.answers.poll_timeout() is None
+
+
+def test_a_no_says_nothing_of_names_and_its_reason_is_bounded() -> None:
+    case = ResponseCase(SubscribeData(18, b"no SUBSCRIBE"))
+    case.answers.send(0.0, case.entry, SubscribeCode.POLICY, "no " * 10_000)
+    case.answers.send(0.0, case.entry, SubscribeCode.ACCEPTED, "")
+    refused, accepted = (response for _, response in case.rig.responses)
+    assert 0 < len(refused.reason) < 5_000
+    for response in (refused, accepted):
+        assert response.parameters.get(ParameterId.FULL_NAME_DIGEST) is None
+
+
+def test_the_last_word_waits_for_a_way_back() -> None:
+    case = ResponseCase()
+    case.rig.subscribes.remove_session(0.0, 1)
+    case.answers.send(0.0, case.entry, SubscribeCode.ACCEPTED, "", OK)
+    case.answers.handle_timeout(0.25)
+    case.answers.send(0.3, case.entry, SubscribeCode.ENDED, "over")
+    assert (case.rig.sent(), len(case.answers)) == ([], 1)
+    assert case.answers.poll_timeout() == first_of(case.answers.clocks) == 0.3 + 0.25
+    case.rig.subscribes.heard(0.4, 2, case.entry)
+    case.answers.handle_timeout(0.55)
+    assert case.rig.sent() == [(2, SubscribeCode.ENDED, "over")]
+    assert (len(case.answers), case.answers.poll_timeout()) == (0, None)
+
+
+def test_nothing_is_kept_for_a_subscribe_that_is_gone() -> None:
+    case = ResponseCase()
+    case.rig.subscribes.remove_session(0.0, 1)
+    case.answers.send(0.0, case.entry, SubscribeCode.ACCEPTED, "", OK)
+    case.rig.subscribes.handle_timeout(5.0)
+    case.answers.handle_timeout(5.0)
+    assert (case.rig.sent(), len(case.answers), case.answers.poll_timeout()) == ([], 0, None)
+
+
+def test_what_must_be_heard_is_said_twice() -> None:
+    case = ResponseCase()
+    case.answers.send(0.0, case.entry, SubscribeCode.POLICY, "not you", repeat=True)
+    refused = [(1, SubscribeCode.POLICY, "not you")]
+    assert (case.rig.sent(), len(case.answers)) == (refused, 1)
+    assert case.answers.poll_timeout() == 30.0
+    case.answers.handle_timeout(30.0)
+    assert (case.rig.sent(), len(case.answers), case.answers.poll_timeout()) == (refused, 0, None)
+
+
+def test_what_was_said_meanwhile_is_the_last_word() -> None:
+    case = ResponseCase()
+    case.answers.send(0.0, case.entry, SubscribeCode.POLICY, "not you", repeat=True)
+    case.answers.send(1.0, case.entry, SubscribeCode.ACCEPTED, "", OK)
+    assert [code for _, code, _ in case.rig.sent()] == [0x1, 0x0]
+    assert (len(case.answers), case.answers.poll_timeout()) == (0, None)
+
+
+def test_nothing_is_said_twice_to_who_asks_anew_or_no_more() -> None:
+    case = ResponseCase()
+    case.answers.send(0.0, case.entry, SubscribeCode.POLICY, "not you", repeat=True)
+    newer = replace(case.entry, stamp=Stamp(case.entry.stamp.epoch, 99))
+    case.rig.subscribes.heard(1.0, 1, newer)
+    case.answers.handle_timeout(30.0)
+    assert len(case.rig.sent()) == 1
+    case.answers.send(31.0, newer, SubscribeCode.POLICY, "not you", repeat=True)
+    case.rig.subscribes.remove_session(32.0, 1)
+    case.rig.subscribes.handle_timeout(60.0)
+    case.answers.handle_timeout(61.0)
+    assert (len(case.rig.sent()), len(case.answers)) == (1, 0)
+
+
+def test_what_must_be_heard_and_has_no_way_back_is_said_when_it_has_one() -> None:
+    case = ResponseCase()
+    case.rig.subscribes.remove_session(0.0, 1)
+    case.answers.send(0.0, case.entry, SubscribeCode.POLICY, "not you", repeat=True)
+    assert (case.rig.sent(), case.answers.poll_timeout()) == ([], 0.25)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from laps_relay.network.subscriptions.discovery import Discovery
-from laps_relay.network.subscriptions.subscriber_role import SubscriberRole
+from laps_relay.network.subscriptions.subscriptions import SubscriberRole
 from laps_relay.network.subscriptions.want_records import MAX_REFUSALS
 from laps_sdk.timers import first_of
 from laps_sdk.upstream.bodies import body_for

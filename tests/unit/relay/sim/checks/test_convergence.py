@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from laps_relay.sim.checks.convergence import bound_of
-from laps_relay.sim.mutants.catalog import MUTANTS, applied
+from laps_relay.sim.mutants import MUTANTS, applied
 from laps_relay.sim.net.wires import Wire
 from laps_relay.sim.runner import simulate
 from laps_relay.sim.scenarios.scenario import scenario

@@ -8,12 +8,12 @@ import pytest
 from laps_relay.peer_forwarding.relayed_stream import RelayedStream
 from laps_relay.peer_forwarding.state import Fanout
 from laps_relay.sim.clients.ledger import encode_object
-from laps_relay.sim.mutants.catalog import MUTANTS, applied
+from laps_relay.sim.mutants import MUTANTS, applied
 from laps_relay.sim.runner import Outcome, simulate
-from laps_relay.sim.scenarios.narrow import NARROW
+from laps_relay.sim.scenarios.features import NARROW
 from laps_relay.sim.scenarios.scenario import scenario
 from laps_relay.sim.world.build import network_relay
-from laps_relay.sim.world.identify import Seen, identify
+from laps_relay.sim.world.world import Seen, identify
 from laps_wire.peering.laps2 import DataHeader, DataKind, encode_data_header
 
 

@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from laps_relay.sim.clients.ledger import BreakError
-from laps_relay.sim.mutants.catalog import MUTANTS, applied
+from laps_relay.sim.mutants import MUTANTS, applied
 from laps_relay.sim.runner import Run, simulate
 from laps_relay.sim.scenarios.model import Action, Scenario
-from laps_relay.sim.scenarios.rules import Border
+from laps_relay.sim.scenarios.policies import Border
 from laps_relay.sim.scenarios.scenario import scenario
 from laps_relay.sim.scenarios.topology import LinkSpec, RelaySpec, Topology
 from laps_relay.sim.world.build import network_relay
-from laps_relay.sim.world.paths import reached_by
+from laps_relay.sim.world.oracle import reached_by
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 

@@ -7,11 +7,9 @@ import pytest
 
 from laps_relay.network.relay import NetworkRelay
 from laps_relay.peer_forwarding.forwarding import Ingress
-from laps_relay.sim.clients.clients import NO_DATA, Left
+from laps_relay.sim.clients.clients import NO_DATA, Left, Publication, Style, track
 from laps_relay.sim.clients.direct import DirectClients
 from laps_relay.sim.clients.ledger import BreakError, GivenUp, Group, Ledger, encode_object
-from laps_relay.sim.clients.publications import Publication, Style
-from laps_relay.sim.clients.tracks import track
 from laps_relay.sim.net.clock import Clock
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_sdk.upstream.interfaces import Answer

@@ -6,12 +6,11 @@ from itertools import product
 import pytest
 
 from laps_relay.policy.facts import scope_of
-from laps_relay.policy.open_policy import OpenPolicy
+from laps_relay.policy.interface import OpenPolicy
 from laps_relay.policy.rule_policy import RulePolicy
-from laps_relay.sim.clients.tracks import HASHER, track
+from laps_relay.sim.clients.clients import HASHER, track
 from laps_relay.sim.scenarios.model import Scenario
-from laps_relay.sim.scenarios.policies import rule_policy
-from laps_relay.sim.scenarios.rules import Border, SimPolicy
+from laps_relay.sim.scenarios.policies import Border, SimPolicy, rule_policy
 from laps_relay.sim.scenarios.scenario import scenario
 from laps_relay.sim.world.build import network_relay
 from laps_relay.sim.world.world import World

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from laps_relay.sim.net.messages import shared_messages
+from laps_relay.sim.net.shortcuts import shared_messages
 from laps_relay.sim.runner import Run
 from laps_relay.sim.scenarios.model import Action
 from laps_relay.sim.scenarios.scenario import scenario

@@ -4,10 +4,14 @@ import pytest
 
 from laps_sdk.errors import ConnectError
 from laps_sdk.quic.events import Closed, Connected, Event, StreamData, StreamReset, StreamsAvailable
-from laps_sdk.quic.webtransport.codepoints import FrameType, H3Code
-from laps_sdk.quic.webtransport.control import OPENING
-from laps_sdk.quic.webtransport.fields import Field
-from laps_sdk.quic.webtransport.records import encode_close, encode_record
+from laps_sdk.quic.webtransport.h3 import (
+    OPENING,
+    Field,
+    FrameType,
+    H3Code,
+    encode_close,
+    encode_record,
+)
 from testkit.webtransport import RawPeer, SessionPair, headers, read_response
 
 OK: list[Field] = [(b":status", b"200"), (b"wt-protocol", b'"moqt-18"')]

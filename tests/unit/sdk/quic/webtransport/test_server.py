@@ -3,9 +3,7 @@ from __future__ import annotations
 import pytest
 
 from laps_sdk.quic.events import Closed, Connected, StreamData, StreamReset
-from laps_sdk.quic.webtransport.codepoints import FrameType, H3Code
-from laps_sdk.quic.webtransport.fields import Field
-from laps_sdk.quic.webtransport.records import encode_close, encode_record
+from laps_sdk.quic.webtransport.h3 import Field, FrameType, H3Code, encode_close, encode_record
 from laps_sdk.quic.webtransport.server import MAX_REQUESTS
 from testkit.webtransport import CONNECT, RawPeer, headers, read_response
 

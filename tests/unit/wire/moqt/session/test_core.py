@@ -13,6 +13,7 @@ from laps_wire.moqt.messages import (
     Fetch,
     FetchOk,
     Goaway,
+    MaxRequestId,
     NamespaceDone,
     NamespaceMessage,
     Publish,
@@ -134,7 +135,7 @@ def test_unanswered_updates_of_both_sides_go_with_the_request() -> None:
 
 @BOTH
 def test_the_peers_updates_go_with_the_request(draft: Draft) -> None:
-    lone = Lone.established(draft, SERVER)
+    lone = Lone.established(draft, SERVER, limits=SessionLimits(max_requests=3))
     stream_id = lone.request(PublishNamespace(0, NS))
     lone.session.accept(0)
     lone.on(stream_id, RequestUpdate(2, rid(draft, 0)), RequestUpdate(4, rid(draft, 0)))
@@ -145,7 +146,8 @@ def test_the_peers_updates_go_with_the_request(draft: Draft) -> None:
             lone.session.accept(update_id)
     sent = lone.sent()[stream_id]
     if draft is D16:
-        assert [item.request_id for item in sent[1:]] == [2, 4]
+        assert [item.request_id for item in sent[1:3]] == [2, 4]
+        assert sent[3:] == [MaxRequestId(12)], "all three are over"
     else:
         assert sent == [("reset", 1), ("stop", 1)]
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laps_wire.errors import StateError
-from laps_wire.moqt.codepoints import SessionCode
+from laps_wire.moqt.codepoints import RequestErrorCode, SessionCode
 from laps_wire.moqt.control import ControlCodec, encode
 from laps_wire.moqt.data.types import StreamKind
 from laps_wire.moqt.messages import (
@@ -44,6 +44,7 @@ from laps_wire.moqt.structures import Location
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
 from testkit.moqt_pair import Lone
+from testkit.snapshot import snapshot
 
 D16, D18 = Draft.D16, Draft.D18
 CLIENT, SERVER = Role.CLIENT, Role.SERVER
@@ -83,6 +84,27 @@ def test_a_message_counts_with_its_last_byte(draft: Draft) -> None:
     lone.raw(stream_id, whole[-1:] + whole[:2])
     assert lone.session.open_requests == (0,)
     assert lone.close_code is None
+
+
+@BOTH
+def test_what_is_buffered_is_less_than_a_message(draft: Draft) -> None:
+    lone = Lone.established(draft, SERVER, limits=SessionLimits(max_ended=1))
+    stream_id = 0 if draft is D18 else lone.control_id
+    whole = encode(PublishNamespace(0, Namespace.of(b"n" * 4000)), draft)
+    empty = len(snapshot(lone.session))
+    lone.raw(stream_id, whole[:-1])
+    held = len(snapshot(lone.session)) - empty
+    assert len(whole) - 1 <= held < len(whole) + 1000
+    lone.raw(stream_id, whole[-1:])
+    lone.session.reject(0, RequestErrorCode.NOT_SUPPORTED)
+    if draft is D18:
+        lone.raw(stream_id, b"", fin=True)
+    # Only the last request that ended is remembered.
+    lone.raw(4 if draft is D18 else stream_id, encode(PublishNamespace(2, NS), draft))
+    lone.session.reject(2, RequestErrorCode.NOT_SUPPORTED)
+    lone.events()
+    lone.sent()
+    assert len(snapshot(lone.session)) - empty < 1000
 
 
 def test_a_message_is_not_looked_at_before_it_can_be_whole(
@@ -148,7 +170,9 @@ def test_padding_is_thrown_away() -> None:
     lone = Lone.established(D18, SERVER)
     padding = D18.integers.encode(0x132B3E28)
     lone.raw(6, padding + bytes(100))
+    before = snapshot(lone.session)
     lone.raw(6, bytes(1000))
+    assert snapshot(lone.session) == before
     lone.raw(6, b"", fin=True)
     assert lone.events() == []
     assert lone.session.open_streams == 2

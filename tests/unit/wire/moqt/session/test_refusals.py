@@ -27,8 +27,10 @@ from laps_wire.moqt.messages import (
 from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.session import Kind, RequestRefused, Role, SessionLimits, State
 from laps_wire.moqt.session.events import RequestMessage
-from laps_wire.moqt.session.refusals import (
+from laps_wire.moqt.session.tables import (
     Refusal,
+    Request,
+    Requests,
     check_alias,
     check_fetch_ok,
     is_reserved,
@@ -36,7 +38,6 @@ from laps_wire.moqt.session.refusals import (
     overlap,
     refusal,
 )
-from laps_wire.moqt.session.tables import Request, Requests
 from laps_wire.moqt.structures import Location, SubscriptionFilter, Token
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace

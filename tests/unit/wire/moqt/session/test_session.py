@@ -72,7 +72,7 @@ from laps_wire.moqt.session import (
     UpdateReceived,
     UpdateRejected,
 )
-from laps_wire.moqt.session.ids import MAX_GAPS
+from laps_wire.moqt.session.state import MAX_GAPS
 from laps_wire.moqt.setup import SetupOptions
 from laps_wire.moqt.structures import Location, Redirect, Token
 from laps_wire.moqt.versions import Draft

@@ -210,11 +210,13 @@ def test_what_is_long_over_is_ignored() -> None:
 
 
 def test_tokens_of_a_late_update_are_registered() -> None:
-    lone = established(SERVER, SessionLimits(max_ended=1))
+    lone = established(SERVER, SessionLimits(max_ended=1, max_requests=2))
     for request_id in (0, 2):
         lone.control(Subscribe(request_id, TRACK), Unsubscribe(request_id))
     parameters = Parameters(authorization_tokens=(Token.register(1, 0, b"x"),))
+    lone.sent()
     lone.control(RequestUpdate(4, 0, parameters))
+    assert lone.sent()[0][-1] == MaxRequestId(10), "the late update is over"
     lone.events()
     used = Parameters(authorization_tokens=(Token.use_alias(1),))
     lone.control(Subscribe(6, TRACK, used))
@@ -249,13 +251,15 @@ def test_an_answer_to_an_update_may_arrive_behind_our_end() -> None:
 
 
 def test_updates_that_wait_are_answered_when_we_end_the_request() -> None:
-    lone = established(SERVER)
+    lone = established(SERVER, TWO)
     lone.control(Subscribe(0, TRACK))
     lone.session.accept_subscribe(0, 7)
     lone.control(RequestUpdate(2, 0))
     lone.sent()
     lone.session.publish_done(0, 0, 0)
-    assert lone.sent() == {0: [PublishDone(0, 0, 0), RequestError(2, 0, 0, "the request is over")]}
+    late = RequestError(2, 0, 0, "the request is over")
+    # The maximum allows two more ids: the request and its update are over.
+    assert lone.sent() == {0: [PublishDone(0, 0, 0), late, MaxRequestId(8)]}
 
 
 # How many requests

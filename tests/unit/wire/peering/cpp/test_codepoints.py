@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from laps_wire.buffer import QUIC, VI64
 from laps_wire.peering.cpp import codepoints
 from laps_wire.peering.cpp.codepoints import (
     DRAFT16,
@@ -12,7 +13,6 @@ from laps_wire.peering.cpp.codepoints import (
     NodeType,
     PeerMode,
 )
-from laps_wire.varint import QUIC, VI64
 
 
 def test_message_types_leave_out_the_reserved_data_object() -> None:

@@ -1,4 +1,4 @@
-"""Code points: as the page has them, and as the C++ relay has those that it shares."""
+"""Code points and limits: as the page has them, and as the C++ relay has those that it shares."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from laps_wire.buffer import QUIC_MAX
 from laps_wire.peering.errors import CloseCode, StreamCode
 from laps_wire.peering.laps2 import codepoints
 from laps_wire.peering.laps2.codepoints import (
@@ -23,6 +24,9 @@ from laps_wire.peering.laps2.codepoints import (
 
 PAGE = (Path(__file__).parents[5] / "docs" / "spec" / "laps-2.md").read_text()
 ENUMS = [getattr(codepoints, name) for name in codepoints.__all__ if name[1].islower()]
+LIMITS = sorted(
+    name for name in codepoints.__all__ if name.isupper() and name not in ("ALPN", "VERSION_2_0")
+)
 
 
 def table(anchor: str) -> dict[str, int]:
@@ -92,3 +96,23 @@ def test_an_answer_may_only_narrow_a_mode() -> None:
 
 def test_all_bases() -> None:
     assert Bases.ALL == Bases.NODES | Bases.ANNOUNCES | Bases.SUBSCRIBES | Bases.SNS
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_the_page_lists_each_limit(name: str) -> None:
+    value = getattr(codepoints, name)
+    assert 0 < value <= QUIC_MAX
+    written = f"{value:,}".replace(",", " ")
+    assert f"| `{name}` | {written} |" in PAGE
+
+
+def test_relations_of_the_limits() -> None:
+    assert codepoints.MIN_MESSAGE_BYTES <= codepoints.MAX_MESSAGE_BYTES
+    # What one entry may hold fits into the message that everybody accepts.
+    response = codepoints.MAX_SUBSCRIBE_DATA_BYTES + codepoints.MAX_REASON_BYTES
+    assert response < codepoints.MIN_MESSAGE_BYTES
+    evidence = codepoints.MAX_CREDENTIAL_BYTES + codepoints.MAX_SIGNATURE_BYTES
+    assert evidence < codepoints.MIN_MESSAGE_BYTES
+    assert codepoints.MAX_TARGETS * 8 < codepoints.MIN_MESSAGE_BYTES
+    assert codepoints.MAX_DATA_HEADER_BYTES == 255
+    assert codepoints.DATA_HEADER_BYTES == 1 + 1 + 1 + 1 + 4 + 8 + 4 + 4

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from laps_wire.errors import IncompleteError, RemoteError
 from laps_wire.names import Namespace
 from laps_wire.peering import laps2
-from laps_wire.peering.laps2 import sns
+from laps_wire.peering.laps2 import forwarding
 from laps_wire.peering.laps2.messages import LAYOUTS, TYPES
 from testkit import laps2_oracle as oracle
 from testkit.laps2 import data_headers, messages, named
@@ -174,8 +174,8 @@ sns_ids = st.integers(1, 2**32 - 1) | st.sampled_from([1, 2**31 - 1, 2**31, 2**3
 @given(sns_ids, sns_ids, st.sampled_from([0, 1, 2**31 - 1, 2**31]))
 def test_the_order_of_sns_ids(a: int, b: int, ahead: int) -> None:
     for other in (b, (a - 1 + ahead) % (2**32 - 1) + 1):
-        assert sns.is_later(other, than=a) == oracle.later(a, other)
-    assert sns.successor(a) == oracle.following(a)
+        assert forwarding.is_later(other, than=a) == oracle.later(a, other)
+    assert forwarding.successor(a) == oracle.following(a)
 
 
 @given(

@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from laps_wire.peering.laps2.codepoints import MessageType
-from laps_wire.peering.laps2.data import decode_data_header
-from laps_wire.peering.laps2.framing import decode
-from laps_wire.peering.laps2.limits import MAX_TARGETS
-from laps_wire.peering.laps2.messages import LAYOUTS, TYPES
-from laps_wire.peering.laps2.settings import _DEFAULTS, _NUMBERS
+from laps_wire.peering.laps2.codepoints import MAX_TARGETS, MessageType
+from laps_wire.peering.laps2.forwarding import decode_data_header
+from laps_wire.peering.laps2.handshake import _DEFAULTS, _NUMBERS
+from laps_wire.peering.laps2.messages import LAYOUTS, TYPES, decode
 from testkit.laps2 import plain, vectors
 
 PAGE = (Path(__file__).parents[5] / "docs" / "spec" / "laps-2.md").read_text()

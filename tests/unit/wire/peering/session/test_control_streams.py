@@ -14,16 +14,17 @@ from laps_wire.errors import IncompleteError, MalformedError, ProtocolViolation,
 from laps_wire.peering.errors import LimitExceededError
 from laps_wire.peering.session import ConnectionClose, Ending, Role, StreamData, StreamEnd, Transmit
 from laps_wire.peering.session.control_streams import (
+    MAX_JOINED_BYTES,
     MAX_STALE_STREAMS,
     Assembler,
     ControlStreams,
     LatchItem,
     Lost,
     Moved,
+    Outbox,
     Received,
     StreamEnding,
 )
-from laps_wire.peering.session.outbox import MAX_JOINED_BYTES, Outbox
 
 # Control streams: latching, moving, what is dropped, and two ends under every order of arrival
 

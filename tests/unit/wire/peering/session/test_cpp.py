@@ -36,8 +36,7 @@ from laps_wire.peering.session import (
     to_cpp_node,
 )
 from laps_wire.peering.session.cpp import CppHandshake, from_cpp_node
-from laps_wire.peering.session.dialect import SnsDescription, SnsEnd
-from laps_wire.peering.session.sns import SnsDiff, SnsRejection, SnsSet
+from laps_wire.peering.session.dialect import SnsDescription, SnsDiff, SnsEnd, SnsRejection, SnsSet
 from laps_wire.peering.session.state import Shape
 from testkit.peering_pair import Pair, config, node
 

@@ -61,9 +61,15 @@ from laps_wire.peering.session import (
     State,
     events,
 )
-from laps_wire.peering.session.dialect import SnsChange, SnsDescription, SnsEnd
-from laps_wire.peering.session.handshake import Laps2Handshake
-from laps_wire.peering.session.sns import SnsDiff, SnsRejection, SnsSet
+from laps_wire.peering.session.dialect import (
+    SnsChange,
+    SnsDescription,
+    SnsDiff,
+    SnsEnd,
+    SnsRejection,
+    SnsSet,
+)
+from laps_wire.peering.session.laps2 import Laps2Handshake
 from laps_wire.peering.session.state import Shape
 from testkit.peering_pair import DIALLER, LISTENER, Pair, config, node, silent
 
@@ -614,7 +620,7 @@ ANNOUNCE_END = laps2.AnnounceWithdrawal(A, Stamp(1, 2), laps2.AnnounceKind.NAMES
             laps2.SnsRefused(7, 2, 1, (A,)),
             events.SnsRefusedByPeer(sns_id=7, version=2, code=1, targets=(A,)),
         ),
-        *((message, events.FetchSaid(message=message)) for message in FETCHES),
+        *((message, events.FetchReceived(message=message)) for message in FETCHES),
         (PROBE, events.ProbeReceived(probe=PROBE)),
         (ANSWER, events.ProbeAnswered(response=ANSWER)),
         (

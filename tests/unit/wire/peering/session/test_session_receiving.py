@@ -644,11 +644,44 @@ def test_hold_time() -> None:
     ).establish()
     start = pair.now
     give(pair.dialler, laps2.Keepalive(), now=start + 1)
-    pair.dialler.handle_timeout(start + 6.5)
-    assert messages(pair.dialler) == [laps2.Keepalive()]
+    for moment in (1.5, 3.0, 4.5, 6.0):
+        pair.dialler.handle_timeout(start + moment)
+        assert messages(pair.dialler) == [laps2.Keepalive()]
     assert pair.dialler.poll_timeout() == start + 7
     pair.dialler.handle_timeout(start + 7)
     check_closed(pair.dialler, 0xC, "nothing heard for 6 s")
+
+
+def test_a_clock_that_was_late_gives_the_peer_another_chance() -> None:
+    pair = Pair(config(Role.DIALLER, settings=Settings(hold_ms=6_000))).establish()
+    start = pair.now
+    pair.dialler.handle_timeout(start + 60)
+    assert pair.dialler.established
+    assert pair.dialler.poll_timeout() == start + 61.5
+    pair.dialler.handle_timeout(start + 61.5)
+    assert pair.dialler.established
+    pair.dialler.handle_timeout(start + 63)
+    check_closed(pair.dialler, 0xC, "nothing heard for 6 s")
+
+
+def test_the_hold_time_is_at_least_four_round_trips() -> None:
+    pair = Pair(config(Role.DIALLER, settings=Settings(hold_ms=1_000))).establish()
+    session, start = pair.dialler, pair.now
+    now = start
+    session.round_trip = 0.5
+    while session.established:
+        now = session.poll_timeout() or 0.0
+        session.handle_timeout(now)
+    assert 1.9 <= now - start <= 2.1
+
+
+def test_the_time_between_keepalives_can_be_set() -> None:
+    settings = Settings(hold_ms=10_000)
+    for wanted, got in ((0.0, 2.5), (4.0, 4.0), (60.0, 5.0)):
+        pair = Pair(config(Role.DIALLER, settings=settings, keepalive_seconds=wanted)).establish()
+        session = pair.dialler
+        session.send(pair.now, laps2.Keepalive())
+        assert session.poll_timeout() == pair.now + got
 
 
 def test_draining_ends_with_its_code() -> None:

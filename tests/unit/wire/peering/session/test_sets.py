@@ -21,7 +21,7 @@ from laps_wire.peering.laps2 import (
     Settings,
     SnsRefusal,
 )
-from laps_wire.peering.laps2.sns import MAX_SNS_ID, is_later
+from laps_wire.peering.laps2.forwarding import MAX_SNS_ID, is_later
 from laps_wire.peering.session import (
     CPP_16,
     LAPS2,
@@ -38,9 +38,15 @@ from laps_wire.peering.session import (
     SnsWithdrawn,
     State,
 )
-from laps_wire.peering.session.forwarding import MAX_MISSED_SETS, Effect
-from laps_wire.peering.session.sns import SnsDiff, SnsReceiver, SnsRejection, SnsSender, SnsSet
-from laps_wire.peering.session.unknown import HELD_ITEM_COST, UnknownBuffer
+from laps_wire.peering.session.dialect import SnsDiff, SnsRejection, SnsSet
+from laps_wire.peering.session.forwarding import (
+    HELD_ITEM_COST,
+    MAX_MISSED_SETS,
+    Effect,
+    SnsReceiver,
+    SnsSender,
+    UnknownBuffer,
+)
 from testkit.peering_pair import DIALLER, LISTENER, Pair, config, silent
 
 # Subscriber node sets of a session, and data that comes before them
@@ -640,7 +646,7 @@ def forwarding(
     local: Settings | None = None, peer: Settings | None = None, dialect: Dialect = LAPS2
 ) -> ForwardingState:
     state = ForwardingState(dialect, local or Settings())
-    state.meet(peer or Settings())
+    state.apply_settings(peer or Settings())
     return state
 
 
@@ -785,7 +791,7 @@ def test_before_the_peer_has_said_what_it_takes() -> None:
     assert state.hold(1.0, 1, "x", 1) == (SnsStanding.UNKNOWN, ())
     with pytest.raises(StateError, match="at most 0"):
         state.advertise([A], 0)
-    state.meet(Settings())
+    state.apply_settings(Settings())
     assert state.advertise([A], 0)[0] == 1
     assert receive(state, laps2.SnsAdvertise(1, 1, 0, (A,))) == [
         advertised(1, 1, (A,), added=(A,), released=("x",))

@@ -10,7 +10,6 @@ from laps_wire.errors import ProtocolViolation, StateError
 from laps_wire.peering.errors import ModeRefusedError
 from laps_wire.peering.laps2.codepoints import Bases, Direction, Mode, RelayType
 from laps_wire.peering.session import Kind, Rights, Role, State
-from laps_wire.peering.session.rights import check_relay_types
 from laps_wire.peering.session.state import (
     ESTABLISHED_STATES,
     HANDSHAKE_STATES,
@@ -18,6 +17,7 @@ from laps_wire.peering.session.state import (
     Shape,
     StateMachine,
     Way,
+    check_relay_types,
 )
 
 # States: every transition that exists, written out once more, and nothing beside them
@@ -173,7 +173,7 @@ def test_every_state_is_reached_and_every_state_can_end(role: Role) -> None:
         machine.state = state
         machine.closed()
         assert machine.state is State.CLOSED
-        assert machine.is_deaf()
+        assert machine.is_ignoring()
 
 
 def test_acceptance_where_there_is_nothing_to_accept() -> None:
@@ -187,7 +187,7 @@ def test_established_and_deaf() -> None:
         machine = StateMachine(Shape.PROVED, Role.LISTENER)
         machine.state = state
         assert machine.established is ("draining" in state.value or state is State.ESTABLISHED)
-        assert machine.is_deaf() is (state in {State.REFUSED, State.CLOSED})
+        assert machine.is_ignoring() is (state in {State.REFUSED, State.CLOSED})
 
 
 # Rights: the table of docs/spec/laps-2.md, 4.5, cell by cell

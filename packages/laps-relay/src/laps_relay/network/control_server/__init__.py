@@ -2,16 +2,15 @@
 
 ::
 
-    Edge --announces--> every control server           sharding   which servers hold a key
-         --subscribe--> the replicas of its key        servers    the servers that are known
+    Edge --announces--> every control server           sharding   the servers that are known,
+         --subscribe--> the replicas of its key                   and those that hold a key
                              |
                              v
                         ControlServer: matches subscribes with announces, forwards them to Edges
 
     redirect   the relay to which the clients of a draining Edge go (MoQT GOAWAY)
 
-From outside import ``control_server.ControlServer``, ``servers.Servers``, ``sharding`` and
-``redirect``.
+From outside import ``control_server.ControlServer``, ``sharding`` and ``redirect``.
 
 The specification is seed 000 and docs/spec/laps-2.md.
 """

@@ -29,8 +29,8 @@ from typing import Final, NamedTuple
 
 from laps_relay.network.control_server.redirect import takes_clients
 from laps_relay.network.flood.floods import AnnounceTable, Change, SubscribeTable
-from laps_relay.network.flood.subscribe_index import SubscribeIndex
-from laps_relay.network.subscriptions.responses import return_session
+from laps_relay.network.subscriptions.discovery import SubscribeIndex
+from laps_relay.network.subscriptions.subscriptions import return_session
 from laps_sdk.peering.links import mixed
 from laps_wire.matching import Announce, AnnounceIndex, Subscribe
 from laps_wire.nodeid import NodeId

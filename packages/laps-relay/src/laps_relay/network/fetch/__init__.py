@@ -7,7 +7,7 @@
                                 ---cancel--->                     |
                                                                   '--> feed: the answer's stream
 
-    Fetches       handles every message: for this relay, or to be forwarded; a budget for each peer
+    Fetches       owns both; serves or forwards every message, within a budget for each peer
     FetchRouter   sessions towards a node, nodes that hold a track, feeds for answers
 
 A relay in between keeps no state. From outside import ``fetches.Fetches`` and

@@ -17,9 +17,8 @@ Modules that other rooms import:
   ``SubscribeTable``. It owns ``flood_records``, ``flood_rests``, ``flood_doubts``,
   ``flood_telling`` and ``flood_waiting``.
 - ``entries``: what announces and subscribes differ in.
-- ``advertising``: batches of messages for each session, and whole synchronisations.
-- ``subscribe_index``: the subscribes that an announce matches.
 
-Export rules are above this room, in ``laps_relay.network.flood_exports``. This room imports
-``nodes``, ``settings`` and ``laps_relay.policy``.
+Export rules and the messages to peers are above this room, in
+``laps_relay.network.advertisements``. This room imports ``nodes``, ``settings`` and
+``laps_relay.policy``.
 """

@@ -22,9 +22,9 @@ from enum import Enum
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from laps_relay.network.flood.entries import Flooded
+from laps_wire.buffer import QUIC_MAX
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
-from laps_wire.varint import QUIC_MAX
 
 __all__ = [
     "NOBODY",

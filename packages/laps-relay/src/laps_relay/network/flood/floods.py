@@ -59,6 +59,7 @@ from laps_relay.network.flood.flood_waiting import Waiting
 from laps_relay.network.nodes.silences import TOLD_AGAIN
 from laps_relay.network.settings import NetworkSettings
 from laps_sdk.timers import Timers, earliest
+from laps_wire.buffer import QUIC_MAX
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import LimitExceededError
@@ -69,7 +70,6 @@ from laps_wire.peering.laps2 import (
     SubscribeWithdrawal,
 )
 from laps_wire.peering.laps2.information import AnnounceIdentity, SubscribeIdentity
-from laps_wire.varint import QUIC_MAX
 
 __all__ = ["AnnounceTable", "Change", "FloodSizes", "FloodTable", "SubscribeTable", "Verdict"]
 

@@ -3,7 +3,7 @@
 ::
 
     best path of a node -> export: the path with this relay appended, one object for all peers
-                             |       changes of metrics alone wait (``damping``)
+                             |       changes of metrics alone wait (damping)
                              v
     for each peer:   wanted = nothing, if the path goes through the peer or contains it,
                               if a path of 16 items was not passed on, if policy says no;
@@ -13,25 +13,89 @@
 
 Nobody is told more nodes than it takes (MAX_NODES): it would have to end the session, and whoever
 can fill our table could part us from our peers. What found no room waits until there is some.
+
+**Damping.** sRTT and load change all the time, and every advertised change is work for every relay
+of the network. A metric is advertised again when it has changed by a share **and** by an amount,
+and not more often than once an interval. A load class, a contact or a region is no metric: its
+change is advertised at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from enum import Enum
 from typing import Any
 
-from laps_relay.network.nodes.damping import Urgency, same_relays, urgency
-from laps_relay.network.nodes.node_records import AdjOut, NodeRecord, PeerRecord
-from laps_relay.network.nodes.node_table import NodeTable
+from laps_relay.network.nodes.node_table import AdjOut, NodeRecord, NodeTable, PeerRecord
 from laps_relay.network.settings import NetworkSettings
 from laps_relay.policy.interface import Policy
 from laps_sdk.timers import Timers
+from laps_wire.buffer import QUIC_MAX
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2 import NodeInfo, RelayType
-from laps_wire.peering.laps2.limits import MAX_HOPS
-from laps_wire.varint import QUIC_MAX
+from laps_wire.peering.laps2 import Load, NodeInfo, NodePathItem, NodeSelf, RelayType, Stamp
+from laps_wire.peering.laps2.codepoints import MAX_HOPS
+from laps_wire.peering.laps2.information import MAX_LOAD
 
-__all__ = ["AdjRibOut"]
+__all__ = ["AdjRibOut", "RecentWithdrawals", "Urgency", "same_relays", "significant", "urgency"]
+
+
+class Urgency(Enum):
+    """When a change is advertised."""
+
+    NOW = "now"
+    LATER = "later"
+    """When the interval since the last one is over."""
+    NEVER = "never"
+    """It is too small; together with later ones it may not be."""
+
+
+def significant(old_us: int, new_us: int, settings: NetworkSettings) -> bool:
+    """Return whether a time has changed enough to be advertised again."""
+    change = abs(new_us - old_us)
+    return (
+        change > 0
+        and change >= settings.metric_floor_us
+        and change >= old_us * settings.metric_ratio
+    )
+
+
+def same_relays(a: tuple[NodePathItem, ...], b: tuple[NodePathItem, ...]) -> bool:
+    """Return whether two paths pass the same relays, at whatever cost."""
+    if len(a) != len(b):
+        return False
+    for left, right in zip(a, b, strict=True):
+        if left is not right and left.node_id != right.node_id:
+            return False
+    return True
+
+
+def urgency(old: NodeInfo, new: NodeInfo, settings: NetworkSettings) -> Urgency:
+    """Return when a change of a node's self part must be advertised."""
+    if _essence(old.node) != _essence(new.node):
+        return Urgency.NOW
+    if old.signature.fingerprint != new.signature.fingerprint:
+        return Urgency.NOW
+    change = abs(old.node.load.value - new.node.load.value)
+    if change > 0 and change >= MAX_LOAD * settings.metric_ratio:
+        return Urgency.LATER
+    before = {each.node_id: each.rtt_us for each in old.node.reachable}
+    after = {each.node_id: each.rtt_us for each in new.node.reachable}
+    if before.keys() != after.keys():
+        return Urgency.LATER
+    if any(significant(before[node], after[node], settings) for node in before):
+        return Urgency.LATER
+    return Urgency.NEVER
+
+
+def _essence(node: NodeSelf) -> NodeSelf:
+    """Return a node's self part without its metrics; a new epoch is a new node."""
+    return replace(
+        node,
+        stamp=Stamp(node.stamp.epoch, 0),
+        load=Load(node.load.load_class),
+        reachable=(),
+    )
 
 
 class AdjRibOut:
@@ -259,3 +323,39 @@ class AdjRibOut:
             out = peer.out
             if out is not None and (node in out.sent or not (only_sent or peer is via)):
                 out.dirty[node] = None
+
+
+class RecentWithdrawals:
+    """Nodes that were withdrawn from peers a short time ago."""
+
+    __slots__ = ("_blind", "_most", "_times", "_window")
+
+    def __init__(self, window: float, most: int = 65_536) -> None:
+        """Remember for ``window`` seconds; with more than ``most`` every peer is trusted."""
+        self._window = window
+        self._most = most
+        self._times: dict[tuple[NodeId, NodeId], float] = {}
+        """The oldest first."""
+        self._blind = float("-inf")
+
+    def add(self, now: float, peer: NodeId, nodes: Iterable[NodeId]) -> None:
+        """Record that these nodes are withdrawn from a peer now."""
+        times = self._times
+        for node in nodes:
+            times.pop((peer, node), None)
+            times[peer, node] = now
+        while times:
+            oldest = next(iter(times))
+            if times[oldest] > now - self._window:
+                if len(times) <= self._most:
+                    break
+                self._blind = now + self._window
+            del times[oldest]
+
+    def recent(self, now: float, peer: NodeId, node: NodeId) -> bool:
+        """Return whether a withdrawal may not have reached the peer yet."""
+        then = self._times.get((peer, node))
+        return now < self._blind or (then is not None and then > now - self._window)
+
+    def __len__(self) -> int:
+        return len(self._times)

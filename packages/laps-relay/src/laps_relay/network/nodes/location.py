@@ -1,7 +1,8 @@
-r"""The location of a node, estimated from its round trips to nodes with known locations.
+r"""Places of nodes: round trips compared with light, and the estimate of our own location.
 
-A round trip bounds a distance: light in fibre goes 200 km in a millisecond, so 10 ms there and back
-are at most 1,000 km. Each located node gives a disc, and the node is where all of them overlap::
+**Estimate.** A round trip bounds a distance: light in fibre goes 200 km in a millisecond, so 10 ms
+there and back are at most 1,000 km. Each located node gives a disc, and the node is where all of
+them overlap::
 
         .-------.
        /  A   .--+----.
@@ -14,26 +15,112 @@ Real cables are longer than the great circle, so discs are too large rather than
 estimate is never surer than the nearest located node makes it. If the discs do not overlap, cables
 may have been faster than fibre (radio), so vacuum is tried. If even then they do not, a location
 or a round trip is false, and there is no estimate.
+
+**Light time** (laps-2, 5.1 and 10). A relay that claims paths of a microsecond attracts all
+traffic. It can lie about what it measured, but it cannot be nearer to a node than the two places
+are: a round trip takes at least twice the time that light needs from one to the other. Vacuum is
+the bound: fibre takes half as long again, radio does not.
+
+Declared locations are those of a city or a building, not of an antenna: each pair may be nearer
+than it says by a slack. A location that a node has only estimated from round trips itself proves
+nothing about round trips.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from math import atan2, cos, degrees, pi, sin, sqrt
+from functools import lru_cache
+from math import acos, atan2, ceil, cos, degrees, pi, radians, sin, sqrt
 from typing import Final, NamedTuple
 
-from laps_relay.network.nodes.light_time import (
-    EARTH_KM,
-    LIGHT_KM_PER_S,
-    Direction,
-    declared,
-    direction,
-    distance_km,
-)
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2 import Location, NodeInfo
+from laps_wire.peering.laps2 import Label, Location, NodeInfo, NodeSelf
 
-__all__ = ["MAX_RADIUS_KM", "MAX_SIGHTINGS", "Estimate", "Sighting", "estimate", "nearest"]
+__all__ = [
+    "EARTH_KM",
+    "ESTIMATED",
+    "LIGHT_KM_PER_S",
+    "MAX_RADIUS_KM",
+    "MAX_SIGHTINGS",
+    "SLACK_KM",
+    "Direction",
+    "Estimate",
+    "Sighting",
+    "angle",
+    "declared",
+    "direction",
+    "distance_km",
+    "estimate",
+    "least_rtt_us",
+    "light_rtt_us",
+    "nearest",
+    "place_of",
+    "possible",
+]
+
+EARTH_KM: Final = 6371.0
+LIGHT_KM_PER_S: Final = 299_792.458
+SLACK_KM: Final = 100.0
+"""How far two declared locations together may be from the true ones."""
+
+ESTIMATED: Final = Label("location", "estimated")
+"""The label of a location that a node estimated itself."""
+
+_US_PER_KM: Final = 2e6 / LIGHT_KM_PER_S  # there and back
+
+
+class Direction(NamedTuple):
+    """A place as a unit vector from the centre of the earth: angles are cheap to compute."""
+
+    x: float
+    y: float
+    z: float
+
+
+def direction(location: Location) -> Direction:
+    """Return the unit vector of a location."""
+    longitude, latitude = radians(location.longitude), radians(location.latitude)
+    return Direction(cos(latitude) * cos(longitude), cos(latitude) * sin(longitude), sin(latitude))
+
+
+_direction = lru_cache(maxsize=8192)(direction)
+
+
+def place_of(location: Location | None) -> Direction | None:
+    """Return the direction of a location, from a cache: the same few locations occur often."""
+    return None if location is None else _direction(location)
+
+
+def declared(node: NodeSelf) -> Location | None:
+    """Return the location that a node declares, unless it is an estimate."""
+    return None if node.labels and ESTIMATED in node.labels else node.location
+
+
+def angle(a: Direction, b: Direction) -> float:
+    """Return the angle between two directions, in radians."""
+    return acos(max(-1.0, min(1.0, a[0] * b[0] + a[1] * b[1] + a[2] * b[2])))
+
+
+def distance_km(a: Direction, b: Direction) -> float:
+    """Return the distance along the surface of the earth."""
+    return EARTH_KM * angle(a, b)
+
+
+def light_rtt_us(a: Direction, b: Direction) -> int:
+    """Return the round trip of light between two declared places, in microseconds."""
+    return ceil(distance_km(a, b) * _US_PER_KM)
+
+
+@lru_cache(maxsize=4096)  # asked for every entry that comes, of few pairs
+def least_rtt_us(a: Direction, b: Direction) -> float:
+    """Return the shortest possible round trip, less the slack."""
+    return (distance_km(a, b) - SLACK_KM) * _US_PER_KM
+
+
+def possible(rtt_us: int, a: Direction | None, b: Direction | None) -> bool:
+    """Return whether a round trip is possible; always if a place is unknown."""
+    return a is None or b is None or rtt_us >= least_rtt_us(a, b)
+
 
 MAX_RADIUS_KM: Final = 2_500.0
 """What is less sure than this is not known."""

@@ -17,10 +17,18 @@ the peer that advertises it first. Epochs are different: an entry of an older ep
 no peer has a later one. An export carries the self part that came with its path. It takes the same
 route as the path, which has no loop, so a false self part ends with the session that brought it.
 
-**Work.** A path that is better than the best one replaces it at once. What may have become worse
-is compared again only on request, once for all that happened until then.
+**Work.** A path that is better than the best one replaces it at once. What may have become worse is
+compared again only on request, once for all that happened until then.
 
 A lookup without a ``now`` uses the latest time that the base was given.
+
+**Usable paths** (:class:`PathFinder`) forward, are allowed by policy, and do not lead back. A
+*path* is a candidate of the base. Policy sees it as the relays that data passes, from us to the
+target::
+
+    we  -- link -->  next hop  -- link -->  ...  -- link -->  target
+    |                '------ transit relays ------'           |
+    first                                                     last
 """
 
 from __future__ import annotations
@@ -28,34 +36,41 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from laps_relay.network.nodes import selection
+from laps_relay.network.nodes import node_table
 from laps_relay.network.nodes.adj_in import (
     Finding,
+    ImportFilter,
     about_us,
     misfit,
     other_key,
-    place_of,
     too_fast,
 )
-from laps_relay.network.nodes.adj_out import AdjRibOut
-from laps_relay.network.nodes.damping import significant
-from laps_relay.network.nodes.import_filter import ImportFilter
-from laps_relay.network.nodes.light_time import Direction, declared, light_rtt_us
-from laps_relay.network.nodes.misbehaviour import RecentWithdrawals
-from laps_relay.network.nodes.node_records import AdjOut, Changes, Fault, PeerRecord, Report
-from laps_relay.network.nodes.node_table import NodeTable
-from laps_relay.network.nodes.selection import Candidate, Order, PathRule
+from laps_relay.network.nodes.adj_out import AdjRibOut, RecentWithdrawals, significant
+from laps_relay.network.nodes.location import Direction, declared, light_rtt_us, place_of
+from laps_relay.network.nodes.node_table import (
+    AdjOut,
+    Candidate,
+    Changes,
+    Fault,
+    NodeTable,
+    Order,
+    PathRule,
+    PeerRecord,
+    Report,
+)
 from laps_relay.network.nodes.silences import TOLD_AGAIN, Silences
 from laps_relay.network.settings import NetworkSettings
-from laps_relay.policy.interface import Policy
+from laps_relay.policy.facts import stranger
+from laps_relay.policy.interface import OpenPolicy, Policy
+from laps_sdk.peering.events import Refusal
 from laps_sdk.timers import Timers, earliest
+from laps_wire.buffer import QUIC_MAX
 from laps_wire.errors import StateError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import LimitExceededError
-from laps_wire.peering.laps2 import NodeInfo, NodePathItem, RelayType
-from laps_wire.varint import QUIC_MAX
+from laps_wire.peering.laps2 import NodeInfo, NodePathItem, NodeSelf, RelayType
 
-__all__ = ["NOTHING", "Changes", "Fault", "Nib", "Report"]
+__all__ = ["NOTHING", "Nib", "PathFinder"]
 
 NOTHING: Final = Changes([], [])
 """As after most events."""
@@ -85,7 +100,7 @@ class Nib:
         local: NodeInfo,
         settings: NetworkSettings,
         *,
-        order: Order = selection.default_order,
+        order: Order = node_table.default_order,
         policy: Policy,
     ) -> None:
         self._local = local
@@ -133,10 +148,10 @@ class Nib:
         signed: bool = False,
         room: int = QUIC_MAX,
     ) -> list[Report]:
-        """A control session is up; the peer will be told everything, up to ``room`` nodes.
+        """Add a control session; the peer will be sent everything, up to ``room`` nodes.
 
         ``forwards``: data can be sent to the peer. ``signed``: feature SIGNED_NODES is in use, so
-        what it says was verified and it hears only what was (laps-2, 5.1).
+        its entries were verified, and it is sent only verified ones (laps-2, 5.1).
         """
         known = self._table.peers.get(peer)
         if known is not None and known.out is not None:
@@ -606,7 +621,7 @@ class Nib:
         self._table.drop(record, node)
 
     def _spoke(self, record: PeerRecord, out: AdjOut, node: NodeId) -> None:
-        """One of us tells the other of a node, and none did."""
+        """Record that one end advertises a node to the other, after neither did."""
         silence = self._silences.end(self._now, record.node, node, out.opened)
         if silence > TOLD_AGAIN * self._settings.convergence:
             out.spoken[node] = silence
@@ -614,3 +629,97 @@ class Nib:
     def _whereabouts(self, info: NodeInfo) -> Direction | None:
         """Return the place of a node for the light-time check; None if it is not checked."""
         return place_of(declared(info.node)) if self._settings.light_time else None
+
+
+class PathFinder:
+    """The paths of the node information base that policy allows."""
+
+    __slots__ = ("_is_open", "_local", "_nib", "_policy")
+
+    def __init__(self, local: NodeId, nib: Nib, policy: Policy) -> None:
+        self._local = local
+        self._nib = nib
+        self.policy = policy
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force."""
+        return self._policy
+
+    @policy.setter
+    def policy(self, policy: Policy) -> None:
+        self._policy = policy
+        # Most relays have no policy, and this is asked for every target of every set.
+        self._is_open = type(policy) is OpenPolicy  # one that narrows may be made from it
+
+    def self_of(self, node: NodeId) -> NodeSelf:
+        """Return what is known of a node."""
+        info = self._nib.info(node)
+        return stranger(node) if info is None else info.node
+
+    def relays(self, path: Candidate) -> list[NodeSelf]:
+        """Return the relays on a path, this relay first."""
+        # The last item of a path is the next hop (laps-2, 5.1).
+        passed = [self.self_of(item.node_id) for item in reversed(path.info.path)]
+        return [self.self_of(self._local), *passed, path.info.node]
+
+    def refusal(self, scope: str, path: Candidate) -> Refusal | None:
+        """Return why policy forbids a path for this class; None if it is allowed."""
+        if self._is_open:
+            return None
+        return self._policy.path(scope, self.relays(path))
+
+    def refusal_of(self, scope: str, *relays: NodeId) -> Refusal | None:
+        """Return the same for a possible path: from this relay through these relays."""
+        if self._is_open:
+            return None
+        return self._policy.path(
+            scope, [self.self_of(self._local), *(self.self_of(relay) for relay in relays)]
+        )
+
+    def best(
+        self, target: NodeId, scope: str, arrived_on: NodeId | None = None
+    ) -> Candidate | None:
+        """Return the best usable path that does not lead back to ``arrived_on``, or None."""
+        if self._is_open and arrived_on is None:
+            return self._nib.best(target)
+        return self._nib.best(
+            target,
+            lambda path: not _passes(path, arrived_on) and self.refusal(scope, path) is None,
+        )
+
+    def through(
+        self, target: NodeId, scope: str, peer: NodeId, arrived_on: NodeId | None = None
+    ) -> Candidate | None:
+        """Return the path that a peer advertises, if it may be used."""
+        path = self._nib.advertised_by(target, peer)
+        if path is None or not path.forwards or _passes(path, arrived_on):
+            return None
+        return path if self.refusal(scope, path) is None else None
+
+    def allowed(self, target: NodeId, scope: str) -> list[Candidate]:
+        """Return all usable paths, the best first."""
+        return [
+            path
+            for path in self._nib.candidates(target)
+            if path.forwards and self.refusal(scope, path) is None
+        ]
+
+    def why_none(self, target: NodeId, scope: str, arrived_on: NodeId | None = None) -> Refusal:
+        """Return why :meth:`best` finds nothing: the reason of the nearest path."""
+        paths = [path for path in self._nib.candidates(target) if path.forwards]
+        for path in paths:
+            if not _passes(path, arrived_on):
+                refusal = self.refusal(scope, path)
+                if refusal is not None:
+                    return refusal
+        if paths:
+            return Refusal("", f"the only way to {target} leads back to {arrived_on}")
+        return Refusal("", f"no way to {target}")
+
+
+def _passes(path: Candidate, node: NodeId | None) -> bool:
+    """Return whether data on a path would pass a node, and so come back to it."""
+    if node is None:
+        return False
+    return path.node == node or any(item.node_id == node for item in path.info.path)

@@ -23,13 +23,12 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from laps_relay.network.nodes.adj_in import place_of
-from laps_relay.network.nodes.light_time import Direction, declared, possible
+from laps_relay.network.nodes.location import Direction, declared, place_of, possible
 from laps_relay.network.settings import NetworkSettings
 from laps_sdk.timers import Timers
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import NodeInfo, NodeSelf, Probe, ProbeResponse, Reachable
-from laps_wire.peering.laps2.limits import MAX_REACHABLE
+from laps_wire.peering.laps2.codepoints import MAX_REACHABLE
 
 __all__ = ["MAX_PROBES", "BadAnswer", "Prober", "Reading"]
 

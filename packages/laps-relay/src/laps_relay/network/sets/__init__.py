@@ -2,18 +2,18 @@
 
 ::
 
-    set of a peer, own feed --> Sets --record--> Chooser     next hop and session of each target
-                                 |                  |
-                                 |                  v
-                                 |               Switch      new sets first, then the old ones end
-                                 |                  |
-                                 |                  v
-                                 |               EgressSets  SNS messages, through SetRouting
+    sets                                              set_routing
+    set of a peer, own feed --> Sets --record-------> Chooser: next hop, session of each target
+                                 |                       |
+                                 |                       v
+                                 |    new sets first, <- Choice
+                                 |    then the old ones end
+                                 |       Switch --> EgressSets --SNS messages--> SetRouting
                                  '--> PeerPlane: FIB entries
 
-``Sets`` owns the state. ``SetRouting`` connects it to steering, links and peering sessions, and
-emits an event for each change.
+``Sets`` owns the state; ``set_records`` has its records and rows. ``SetRouting`` connects it to
+steering, links and peering sessions, and emits an event for each change.
 
 From outside import ``sets.Sets``, ``set_routing.SetRouting`` and the rows and counters of
-``set_records``.
+``set_records``. The simulator's mutants also patch ``sets.plan`` and ``set_routing.Chooser``.
 """

@@ -11,8 +11,9 @@
     answered               <------    '--- want_asking, want_serving <- responses
     announce_added         <------ Discovery              <------------ announces of other relays
 
-``responses`` finds the session for a response of another relay, and drops responses that circulate.
+``subscriptions`` has ``Subscriptions`` and the s-relay, and finds the session for a response of
+another relay. ``origin_role`` is the o-relay. ``discovery`` matches announces and subscribes.
 
-From outside import ``subscriptions.Subscriptions``, ``responses``, and
-``origin_track.DeliveryFailure``.
+From outside import ``subscriptions`` (``Subscriptions``, ``ResponseLoopFilter``,
+``return_session``), ``origin_role.DeliveryFailure`` and ``discovery.SubscribeIndex``.
 """

@@ -12,34 +12,53 @@
 A track is requested from its publisher once, however many s-relays subscribe to it. Each s-relay
 gets a response for every stamp of its subscribe, over the session on which the subscribe was
 received.
+
+**The response to each subscriber** (:class:`OriginTrack`)::
+
+    there is a path, and the publisher has accepted     --> ACCEPTED
+    policy forbids every path                           --> POLICY, at once; later if the relay can
+                                                            be dialled
+    there is no path now                                --> UNREACHABLE, after a grace
+    there is a path again, and it is stable             --> ACCEPTED
+
+A subscriber without data stays in the list: steering looks for paths, and data goes there once
+there is one.
+
+**Sending** (:class:`ResponseSender`). A response goes over the session on which its subscribe was
+received. When that session has just ended, another one will bring the subscribe again, or the
+subscribe is removed soon. Until then the response is kept.
+
+Relays on the path drop a response to a subscribe that they do not know at that moment, and report
+nothing. A subscriber without a response asks again. A subscriber that was accepted does not, so a
+response that revokes an acceptance for policy is sent a second time, after all changes have
+converged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from laps_relay.network.events import NetworkEvent, SubscribeRefused
 from laps_relay.network.flood.floods import AnnounceTable, Change, SubscribeTable
-from laps_relay.network.flood.subscribe_index import SubscribeIndex
 from laps_relay.network.settings import NetworkSettings
-from laps_relay.network.subscriptions.origin_track import DeliveryFailure, OriginTrack
-from laps_relay.network.subscriptions.response_sender import ResponseSender
-from laps_relay.network.subscriptions.subscriber_role import Denial
+from laps_relay.network.subscriptions.discovery import SubscribeIndex
 from laps_relay.policy.interface import Policy
 from laps_sdk.peering.settings import Identity
 from laps_sdk.timers import Timers, earliest
-from laps_sdk.upstream.bodies import name_in
+from laps_sdk.upstream.bodies import bounded, bounded_reason, name_in
 from laps_wire.hashing import KeyedHasher
 from laps_wire.matching import Announce, AnnounceIndex, Subscribe
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
+    NO_PARAMETERS,
     AnnounceInfo,
     AnnounceKind,
     AnnounceWithdrawal,
     Label,
     NodeSelf,
+    ParameterId,
     Stamp,
     SubscribeCode,
     SubscribeData,
@@ -48,7 +67,213 @@ from laps_wire.peering.laps2 import (
 )
 from laps_wire.peering.laps2.information import NO_DATA, SubscribeIdentity
 
-__all__ = ["OriginRole"]
+__all__ = [
+    "DeliveryFailure",
+    "Denial",
+    "OriginRole",
+    "OriginTrack",
+    "PendingResponse",
+    "RequestTrack",
+    "ResponseSender",
+]
+
+_STABLE: Final = 1.0
+"""Seconds that a path must last before a subscriber that was refused gets ACCEPTED.
+
+A relay on the path may refuse it, and be tried again at intervals."""
+
+
+class Denial(NamedTuple):
+    """Why a command of the relay's own clients cannot be carried out; it had no effect."""
+
+    code: SubscribeCode
+    reason: str
+
+
+class DeliveryFailure(NamedTuple):
+    """Why an allowed subscriber gets no data."""
+
+    code: SubscribeCode
+    reason: str
+    patience: float = 0.0
+    """Seconds that a path may take to appear before the failure is reported."""
+
+
+class PendingResponse(NamedTuple):
+    """A response that is due to a subscriber."""
+
+    code: SubscribeCode
+    reason: str = ""
+
+
+class OriginTrack:
+    """A track of a local publisher that other relays subscribe to."""
+
+    __slots__ = ("_failures", "_sent", "_since", "answer", "name", "subscribers", "targets")
+
+    def __init__(self, name: FullTrackName) -> None:
+        self.name = name
+        self.answer: SubscribeData | None = None
+        """The publisher's own answer; None until it has accepted."""
+        self.subscribers: dict[NodeId, SubscribeInfo] = {}
+        """s-relays."""
+        self.targets: frozenset[NodeId] = frozenset()
+        self._failures: dict[NodeId, DeliveryFailure] = {}
+        self._since: dict[NodeId, float] = {}
+        """When a subscriber last got or lost its path; absent: not routed yet."""
+        self._sent: dict[NodeId, tuple[Stamp, SubscribeCode]] = {}
+
+    def remove(self, source: NodeId) -> bool:
+        """Remove a subscriber; return whether it was one."""
+        if self.subscribers.pop(source, None) is None:
+            return False
+        for each in (self._failures, self._since, self._sent):
+            each.pop(source, None)
+        return True
+
+    def was_accepted(self, source: NodeId) -> bool:
+        """Return whether the last response to a subscriber was ACCEPTED."""
+        sent = self._sent.get(source)
+        return sent is not None and sent[1] is SubscribeCode.ACCEPTED
+
+    def routed(
+        self, now: float, targets: Iterable[NodeId], failures: Mapping[NodeId, DeliveryFailure]
+    ) -> None:
+        """Record the outcome of routing: all targets, and those without data."""
+        for source in targets:
+            if source not in self.subscribers:
+                continue
+            failure = failures.get(source)
+            if source not in self._since or (failure is None) != (source not in self._failures):
+                self._since[source] = now
+            if failure is None:
+                self._failures.pop(source, None)
+            else:
+                self._failures[source] = failure
+
+    def next_response(self, now: float, source: NodeId) -> PendingResponse | float | None:
+        """Return the response that is due to a subscriber now, each one once.
+
+        A number is the time at which to ask again. None: no response is due.
+        """
+        since, failure = self._since.get(source), self._failures.get(source)
+        if since is None or (failure is None and self.answer is None):
+            return None
+        stamp, code = self.subscribers[source].stamp, SubscribeCode.ACCEPTED
+        sent = self._sent.get(source)
+        if failure is None:
+            response = PendingResponse(code)
+            due = since if sent is None or sent[1] is code else since + _STABLE
+        else:
+            response = PendingResponse(failure.code, failure.reason)
+            due = since + failure.patience
+        if sent == (stamp, response.code):
+            return None
+        if now < due:
+            return due
+        self._sent[source] = stamp, response.code
+        return response
+
+
+_AGAIN: Final = 0.25
+"""Seconds between two tries to send a response that has no session."""
+
+
+class ResponseSender:
+    """Sends responses to subscribes; ``len`` is how many wait to be sent, or sent again."""
+
+    __slots__ = ("_hasher", "_local", "_repeat", "_respond", "_subscribes", "_timers", "_unsent")
+
+    def __init__(
+        self,
+        local: NodeId,
+        hasher: KeyedHasher,
+        repeat: float,
+        *,
+        subscribes: SubscribeTable,
+        respond: Callable[[float, int, SubscribeResponse], None],
+    ) -> None:
+        """``repeat``: seconds until a response that must not be lost is sent a second time.
+
+        ``respond`` sends a response over a session: (now, session, response).
+        """
+        self._local = local
+        self._hasher = hasher
+        self._repeat = repeat
+        self._subscribes = subscribes
+        self._respond = respond
+        self._unsent: dict[SubscribeIdentity, SubscribeResponse] = {}
+        self._timers: Timers[SubscribeIdentity] = Timers()
+
+    def __len__(self) -> int:
+        return len(self._unsent)
+
+    def send(
+        self,
+        now: float,
+        entry: SubscribeInfo,
+        code: SubscribeCode,
+        reason: str,
+        data: SubscribeData = NO_DATA,
+        *,
+        repeat: bool = False,
+    ) -> None:
+        """Respond to a subscribe; an acceptance carries a digest of the full name.
+
+        With ``repeat`` the response is sent again later, unless another one was sent until then.
+        """
+        parameters = NO_PARAMETERS
+        name = name_in(entry.data)
+        if code is SubscribeCode.ACCEPTED and name is not None:
+            digest = self._hasher.end_check(name.namespace.fields, name.name)
+            parameters = parameters.with_bytes(ParameterId.FULL_NAME_DIGEST, digest)
+        response = SubscribeResponse(
+            entry.source,
+            entry.full_name_hash,
+            entry.stamp,
+            self._local,
+            code,
+            bounded_reason(reason),
+            0,
+            bounded(data),
+            parameters,
+        )
+        self._send(now, response)
+        if repeat and response.identity not in self._unsent:
+            self._unsent[response.identity] = response
+            self._timers.set(response.identity, now + self._repeat)
+
+    def _send(self, now: float, response: SubscribeResponse) -> None:
+        """Send a response, or keep it if no session has its subscribe at the moment."""
+        identity = response.identity
+        self._unsent.pop(identity, None)
+        self._timers.cancel(identity)
+        session = self._subscribes.heard_on(identity)
+        if session is not None:
+            self._respond(now, session, response)
+        elif self._subscribes.get(identity) is not None:
+            self._unsent[identity] = response
+            self._timers.set(identity, now + _AGAIN)
+
+    @property
+    def clocks(self) -> tuple[Timers[Any], ...]:
+        """The timers, for one common deadline."""
+        return (self._timers,)
+
+    def poll_timeout(self) -> float | None:
+        """Return when :meth:`handle_timeout` must be called; None: never."""
+        return self._timers.next()
+
+    def handle_timeout(self, now: float) -> None:
+        """Send what had no session, and repeat what must arrive."""
+        due: list[SubscribeResponse] = []
+        while (identity := self._timers.pop(now)) is not None:
+            due.append(self._unsent.pop(identity))
+        for response in due:
+            entry = self._subscribes.get(response.identity)
+            if entry is not None and entry.stamp == response.stamp:
+                self._send(now, response)
+
 
 _NOBODY: Final[frozenset[NodeId]] = frozenset()
 

@@ -24,12 +24,11 @@ from typing import Final
 
 from laps_relay.sim.clients.ledger import FLIGHT, BreakError, GivenUp, Group
 from laps_relay.sim.net.wires import Cause, Pipe, SimOutStream, Waiting
-from laps_relay.sim.world.identify import Seen, identify
-from laps_relay.sim.world.world import RelayProcess, World
+from laps_relay.sim.world.world import RelayProcess, Seen, World, identify
 from laps_wire.peering.errors import StreamCode
 from laps_wire.peering.laps2 import DataHeader
-from laps_wire.peering.laps2.data import decode_data_header
-from laps_wire.peering.laps2.limits import DATA_HEADER_BYTES
+from laps_wire.peering.laps2.codepoints import DATA_HEADER_BYTES
+from laps_wire.peering.laps2.forwarding import decode_data_header
 
 __all__ = ["AMPLE", "Drops"]
 

@@ -24,17 +24,15 @@ from typing import Final
 
 from laps_relay.network.events import SetGone, SubscribeGone
 from laps_relay.network.nodes.probing import MAX_PROBES
+from laps_relay.sim.checks.convergence import Routes
 from laps_relay.sim.checks.drops import Drops
-from laps_relay.sim.checks.routes import Routes
 from laps_relay.sim.checks.steering import SteeringChecks
 from laps_relay.sim.checks.stubs import StubChecks
-from laps_relay.sim.clients.clients import Want
+from laps_relay.sim.clients.clients import HASHER, Want
 from laps_relay.sim.clients.ledger import FLIGHT, BreakError
-from laps_relay.sim.clients.tracks import HASHER
 from laps_relay.sim.core import SetOut
 from laps_relay.sim.world.actions import Actions
-from laps_relay.sim.world.oracle import Oracle
-from laps_relay.sim.world.paths import reached_by, served
+from laps_relay.sim.world.oracle import Oracle, reached_by, served
 from laps_relay.sim.world.world import RelayProcess, World
 from laps_sdk.upstream.interfaces import Answer
 from laps_wire.nodeid import NodeId
@@ -463,7 +461,7 @@ class Checks:
             return  # their clients ask again now and then
         settings = world.scenario.settings
         ends = sum(len(process.ends) for process in world.running())
-        silence = settings.hold / 3
+        silence = settings.keepalive
         most = ends * (1 + (world.clock.now - since) / silence)
         # Each session asks how far all other nodes are, and is answered.
         rounds = 1 + (world.clock.now - since) // settings.probe_interval

@@ -17,10 +17,9 @@ import math
 from typing import Final
 
 from laps_relay.sim.clients.ledger import BreakError
-from laps_relay.sim.scenarios.steering import settling
+from laps_relay.sim.scenarios.features import settling
 from laps_relay.sim.world.actions import Actions
-from laps_relay.sim.world.oracle import Oracle
-from laps_relay.sim.world.paths import sent_to
+from laps_relay.sim.world.oracle import Oracle, sent_to
 from laps_relay.sim.world.world import RelayProcess, World
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType

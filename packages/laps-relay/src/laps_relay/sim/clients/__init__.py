@@ -9,8 +9,8 @@
 
 ``world`` makes ``DirectClients`` in networks without Stubs, and an ``EdgeHost`` with its
 ``MoqtClients`` in the others. ``ledger`` raises ``BreakError`` where an object is lost, doubled,
-reordered or altered. ``tracks`` names the tracks of a run. ``virtual`` is a client's session
-of MoQT in memory. This room imports :mod:`laps_relay.sim.net`.
+reordered or altered. ``clients`` names the tracks of a run and has what clients share. This room
+imports :mod:`laps_relay.sim.net`.
 """
 
 from __future__ import annotations

@@ -10,9 +10,8 @@ from collections.abc import Callable
 from typing import Final
 
 from laps_relay.network.relay import NetworkRelay
-from laps_relay.sim.clients.clients import CUT, NO_DATA, Call, Clients, Want
+from laps_relay.sim.clients.clients import CUT, NO_DATA, Call, Clients, Publication, Want
 from laps_relay.sim.clients.ledger import FLIGHT, OBJECT, BreakError, Ledger, Object, read_object
-from laps_relay.sim.clients.publications import Publication
 from laps_relay.sim.net.clock import Clock
 from laps_sdk.upstream.interfaces import Feed
 from laps_wire.names import FullTrackName

@@ -24,7 +24,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
-from laps_relay.sim.net.digest import WireDigest
+from laps_relay.sim.net.wires import WireDigest
 from laps_wire.errors import LapsError
 
 __all__ = [
@@ -256,7 +256,7 @@ class Ledger:
         self.stirred = -math.inf
         """Until when copies may meet whatever their targets: a policy is new, or targets move."""
         self.copies: Callable[[Group, str, str], int] = lambda *_: 1
-        """How many copies of a group may cross a link (see ``laps_relay.sim.world.paths``)."""
+        """How many copies of a group may cross a link (see ``laps_relay.sim.world.oracle``)."""
         self.lost = 0
         """Objects lost in windows in which that may be."""
         self._exempt: list[tuple[float, float, frozenset[Pair] | None]] = []

@@ -8,9 +8,9 @@
                                                           |-- Backlog: what waits for bandwidth
                                                           '-- WireDigest: every byte and its time
 
-``network`` is the entrance; ``wires`` models delay, bandwidth, loss and priorities.
-``messages`` hands decoded peer messages over where bytes need not be parsed again. ``keys`` holds
-the identities of simulated relays. This room imports no other room of the simulator.
+``network`` is the entrance; ``wires`` models delay, bandwidth, loss and priorities. ``shortcuts``
+hands decoded peer messages over where bytes need not be parsed again, and holds the identities of
+simulated relays. This room imports no other room of the simulator.
 """
 
 from __future__ import annotations

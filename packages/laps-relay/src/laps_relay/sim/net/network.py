@@ -24,8 +24,16 @@ from functools import partial
 from typing import Final, Protocol
 
 from laps_relay.sim.net.clock import Clock
-from laps_relay.sim.net.digest import WireDigest
-from laps_relay.sim.net.wires import QUEUE_BYTES, Cause, Chunk, Pipe, QueueJudge, SimOutStream, Wire
+from laps_relay.sim.net.wires import (
+    QUEUE_BYTES,
+    Cause,
+    Chunk,
+    Pipe,
+    QueueJudge,
+    SimOutStream,
+    Wire,
+    WireDigest,
+)
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_sdk.peering.events import Dial
 from laps_wire.peering.session import Role

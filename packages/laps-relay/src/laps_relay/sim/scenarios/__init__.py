@@ -2,12 +2,12 @@
 
 ::
 
-    seed --> scenario() --> Topology (shapes, backbones or a TOML file)
+    seed --> scenario() --> Topology (generated, a real backbone or a TOML file)
                        '--> Action, Action, ... (the time, the kind and the operands of each action)
-                            added by narrow, steering, stubs, policies and restarts
+                            added by features and policies
 
 ``scenario`` is the entrance: ``scenario(seed)`` returns a ``Scenario``, which is plain data
-(``model``). ``rules`` has the policy that invariants consult.
+(``model``). ``policies`` has the policy that invariants consult.
 """
 
 from __future__ import annotations

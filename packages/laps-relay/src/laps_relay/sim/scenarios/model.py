@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from laps_relay.network.settings import NetworkSettings
+from laps_relay.sim.clients.clients import Style
 from laps_relay.sim.clients.ledger import FLIGHT
-from laps_relay.sim.clients.publications import Style
 from laps_relay.sim.net.wires import QUEUE_BYTES
 from laps_relay.sim.scenarios.topology import LinkSpec, RelaySpec, Topology
 
@@ -19,6 +19,7 @@ FAULTS: Final = (
 """Actions that are faults."""
 SETTINGS: Final = NetworkSettings(
     hold=24.0,
+    keepalive=8.0,
     convergence=3.0,
     unsubscribe_delay=1.0,
     want_linger=4.0,

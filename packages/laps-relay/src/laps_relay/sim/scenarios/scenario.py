@@ -18,22 +18,30 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from laps_relay.sim.clients.publications import Style
+from laps_relay.sim.clients.clients import Style
 from laps_relay.sim.net.clock import Rng
-from laps_relay.sim.scenarios.backbones import backbone
+from laps_relay.sim.scenarios.features import (
+    MOST_STUBS,
+    NARROW,
+    STEERING,
+    STUBS,
+    with_narrow,
+    with_restarts,
+    with_steering,
+    with_stubs,
+    with_teeth,
+)
 from laps_relay.sim.scenarios.model import FAULTS, SETTINGS, Action, Scenario
-from laps_relay.sim.scenarios.narrow import NARROW, with_narrow, with_teeth
 from laps_relay.sim.scenarios.policies import with_borders, with_policies
-from laps_relay.sim.scenarios.restarts import with_restarts
-from laps_relay.sim.scenarios.shapes import generate, with_control_servers
-from laps_relay.sim.scenarios.steering import STEERING, with_steering
-from laps_relay.sim.scenarios.stubs import MOST_STUBS, STUBS, with_stubs
 from laps_relay.sim.scenarios.topology import (
     LinkSpec,
     RelaySpec,
     Topology,
+    backbone,
+    generate,
     light_delay,
     read_topology,
+    with_control_servers,
 )
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType

@@ -1,8 +1,7 @@
 """Which relays there are and how they are connected.
 
-A topology is data: names, types, places and links. It comes from a generator
-(:mod:`laps_relay.sim.scenarios.shapes`), from a TOML file, or from a real backbone
-(:mod:`laps_relay.sim.scenarios.backbones`)::
+A topology is data: names, types, places and links. It comes from a TOML file, from a generator, or
+from a real backbone. The file is::
 
     [[relay]]
     name = "sea1"                # also its contact
@@ -21,31 +20,48 @@ A topology is data: names, types, places and links. It comes from a generator
     bandwidth_back_kbps = 2000   # from b to a, if that is another one
 
 The same in JSON is an object with the lists ``relay`` and ``link``.
+
+**Generated topologies** (:func:`generate`) are rings, chords, trees, random graphs and regions. All
+are connected and small in diameter (a path has at most 16 relays). They come from a
+:class:`~laps_relay.sim.net.clock.Rng`, so a seed always makes the same topology.
+
+**Real backbones** (:func:`backbone`) are the topologies of the PyPI package ``topohub``. The
+package is optional: ``pip install -e "packages/laps-relay[sim]"``. A name is a key of its
+repository, such as ``topozoo/Abilene``, ``sndlib/germany50`` or ``backbone/europe``. Cities become
+Edges. Cities with many links forward too, as any relay does, and every fourth of them is a pure
+Via. Delays follow from the length of the cables.
 """
 
 from __future__ import annotations
 
+import importlib.resources
 import json
 import math
+import random
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from laps_relay.sim.net.clock import Rng
 from laps_wire.errors import LapsError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 
 __all__ = [
+    "SHAPES",
     "LinkSpec",
     "RelaySpec",
     "Topology",
     "TopologyError",
+    "backbone",
+    "generate",
     "light_delay",
     "read_document",
     "read_topology",
     "topology_of",
+    "with_control_servers",
 ]
 
 _EARTH_KM: Final = 6371.0
@@ -157,16 +173,16 @@ def read_document(file: Path) -> Mapping[str, Any]:
 def topology_of(file: Path, data: Mapping[str, Any]) -> Topology:
     """Return the topology in the contents of a file; ``file`` is for messages."""
     relays = tuple(
-        _relay(file, number, entry) for number, entry in enumerate(data.get("relay", []), 1)
+        _read_relay(file, number, entry) for number, entry in enumerate(data.get("relay", []), 1)
     )
     if not relays:
         raise TopologyError(f"{file}: no [[relay]]")
     by_name = {relay.name: relay for relay in relays}
-    links = tuple(_link(file, entry, by_name) for entry in data.get("link", []))
+    links = tuple(_read_link(file, entry, by_name) for entry in data.get("link", []))
     return Topology(name=file.name, relays=relays, links=links)
 
 
-def _relay(file: Path, number: int, entry: Mapping[str, Any]) -> RelaySpec:
+def _read_relay(file: Path, number: int, entry: Mapping[str, Any]) -> RelaySpec:
     known = {"name", "type", "region", "country", "location", "node_id"}
     _no_others(file, f"relay {number}", entry, known)
     kind = entry.get("type", "edge")
@@ -185,7 +201,7 @@ def _relay(file: Path, number: int, entry: Mapping[str, Any]) -> RelaySpec:
     )
 
 
-def _link(file: Path, entry: Mapping[str, Any], relays: Mapping[str, RelaySpec]) -> LinkSpec:
+def _read_link(file: Path, entry: Mapping[str, Any], relays: Mapping[str, RelaySpec]) -> LinkSpec:
     known = {"a", "b", "delay_ms", "jitter_ms", "loss", "bandwidth_kbps", "bandwidth_back_kbps"}
     known.add("countries")
     _no_others(file, "link", entry, known)
@@ -219,3 +235,259 @@ def _no_others(file: Path, what: str, entry: Mapping[str, Any], known: set[str])
     others = sorted(set(entry) - known)
     if others:
         raise TopologyError(f"{file}: {what}: unknown key {others[0]!r}")
+
+
+_REGIONS: Final = {
+    "us": (-98.0, 39.0),
+    "eu": (9.0, 48.0),
+    "asia": (105.0, 25.0),
+    "br": (-48.0, -16.0),
+}
+_MAX_RING: Final = 24
+"""A larger ring without chords has paths that are too long to be passed on."""
+
+Pairs = list[tuple[int, int]]
+
+
+def _ring(size: int, _: random.Random) -> Pairs:
+    return [(at, (at + 1) % size) for at in range(size)]
+
+
+def _chord(size: int, rng: random.Random) -> Pairs:
+    pairs = _ring(size, rng)
+    step = max(2, size // 3)
+    chords = max(1, size // 5)
+    pairs += [(at, (at + step) % size) for at in sorted(rng.sample(range(size), chords))]
+    return pairs
+
+
+def _tree(size: int, rng: random.Random) -> Pairs:
+    return [(at, rng.randrange(max(0, (at - 1) // 3), at)) for at in range(1, size)]
+
+
+def _random(size: int, rng: random.Random) -> Pairs:
+    """Every relay dials an earlier one, and half as many links again."""
+    pairs = [(at, rng.randrange(at)) for at in range(1, size)]
+    return pairs + [_pair(rng, size) for _ in range(size // 2 + size // 4)]
+
+
+def _dense(size: int, rng: random.Random) -> Pairs:
+    """Degree four, as the figures of large networks have it."""
+    pairs = [(at, rng.randrange(max(0, at - 40), at)) for at in range(1, size)]
+    return pairs + [_pair(rng, size) for _ in range(size)]
+
+
+def _pair(rng: random.Random, size: int) -> tuple[int, int]:
+    one, other = rng.sample(range(size), 2)
+    return one, other
+
+
+_PLAIN: Final[Mapping[str, Callable[[int, random.Random], Pairs]]] = {
+    "ring": _ring,
+    "chord": _chord,
+    "tree": _tree,
+    "random": _random,
+    "dense": _dense,
+}
+SHAPES: Final = (*_PLAIN, "regions")
+
+
+def generate(shape: str, size: int, rng: Rng, *, vias: float = 0.3) -> Topology:
+    """A topology of this shape; ``vias`` is the share of relays that are Vias."""
+    draw = rng.of("topology")
+    if shape == "regions":
+        return _regions(size, draw, vias)
+    if shape not in _PLAIN:
+        raise TopologyError(f"{shape!r} is no shape; there are {', '.join(SHAPES)}")
+    if shape == "ring" and size > _MAX_RING:
+        raise TopologyError(f"a ring of {size} has paths of more than 16 relays; try chord")
+    relays = _relays(size, draw, vias, [("", None)] * size)
+    style = draw.choice(("equal", "steps", "free"))
+    links = []
+    for a, b in _distinct(_PLAIN[shape](size, draw)):
+        if style == "equal":  # ties everywhere: only the last criterion decides
+            delay = 0.01
+        elif style == "steps":
+            delay = draw.choice((0.005, 0.01, 0.02))
+        else:
+            delay = round(draw.uniform(0.002, 0.04), 4)
+        links.append(_link(relays[a], relays[b], delay, draw))
+    return Topology(name=f"{shape}-{size}", relays=relays, links=tuple(links))
+
+
+def with_control_servers(topology: Topology, count: int) -> Topology:
+    """Return the topology with control servers, each with a session to every Edge.
+
+    Among relays with places, control servers have places too. Otherwise their advertisements would
+    be faster than light, and relays would reject them.
+    """
+    relays = topology.relays
+    beside = [relays[at * len(relays) // count] for at in range(count)]
+    servers = tuple(
+        RelaySpec(
+            name=f"c{number}",
+            node_id=NodeId(0x64_0001_0000_0000 + number),
+            relay_type=RelayType.CONTROL,
+            region=relay.region,
+            location=relay.location,
+        )
+        for number, relay in enumerate(beside, 1)
+    )
+    links = tuple(
+        LinkSpec(a=relay.name, b=server.name, delay=_delay(relay, server))
+        for relay in relays
+        if relay.relay_type is RelayType.EDGE
+        for server in servers
+    )
+    return Topology(
+        name=f"{topology.name}+{count}",
+        relays=(*relays, *servers),
+        links=(*topology.links, *links),
+    )
+
+
+def _regions(size: int, draw: random.Random, vias: float) -> Topology:
+    """Regions of near relays, a few long links between them."""
+    names = list(_REGIONS)[: min(size, draw.randint(2, 4)) if size < 60 else 4]
+    places: list[tuple[str, tuple[float, float] | None]] = []
+    for at in range(size):
+        name = names[at % len(names)]
+        lon, lat = _REGIONS[name]
+        place = (round(lon + draw.uniform(-9, 9), 2), round(lat + draw.uniform(-6, 6), 2))
+        places.append((name, place))
+    relays = _relays(size, draw, vias, places)
+    pairs: Pairs = []
+    members = {name: [at for at in range(size) if places[at][0] == name] for name in names}
+    for ats in members.values():
+        pairs += [(at, ats[draw.randrange(index)]) for index, at in enumerate(ats) if index]
+        pairs += [(ats[i], ats[j]) for i, j in (_pair(draw, len(ats)) for _ in ats[2:])]
+    for index, name in enumerate(names):
+        for other in names[index + 1 :]:
+            for _ in range(2):
+                pairs.append((draw.choice(members[name]), draw.choice(members[other])))
+    links = []
+    for a, b in _distinct(pairs):
+        links.append(_link(relays[a], relays[b], _delay(relays[a], relays[b]), draw))
+    return Topology(name=f"regions-{size}", relays=relays, links=tuple(links))
+
+
+def _delay(a: RelaySpec, b: RelaySpec) -> float:
+    """That of light, if both stand somewhere."""
+    if a.location is None or b.location is None:
+        return 0.01
+    return light_delay(a.location, b.location)
+
+
+def _relays(
+    size: int,
+    draw: random.Random,
+    vias: float,
+    places: list[tuple[str, tuple[float, float] | None]],
+) -> tuple[RelaySpec, ...]:
+    numbers = list(range(1, size + 1))
+    draw.shuffle(numbers)  # the order of node ids is independent of the places
+    types = [RelayType.VIA if draw.random() < vias else RelayType.EDGE for _ in numbers]
+    for at in (0, size - 1):
+        types[at] = RelayType.EDGE
+    return tuple(
+        RelaySpec(
+            name=f"r{number}",
+            node_id=NodeId(0x64_0002_0000_0000 + number),
+            relay_type=relay_type,
+            region=region,
+            location=place,
+        )
+        for number, relay_type, (region, place) in zip(numbers, types, places, strict=True)
+    )
+
+
+def _distinct(pairs: Pairs) -> Pairs:
+    seen: dict[tuple[int, int], tuple[int, int]] = {}
+    for a, b in pairs:
+        seen.setdefault((min(a, b), max(a, b)), (a, b))
+    return list(seen.values())
+
+
+def _link(a: RelaySpec, b: RelaySpec, delay: float, draw: random.Random) -> LinkSpec:
+    lossy = draw.random() < 0.2
+    return LinkSpec(
+        a=a.name,
+        b=b.name,
+        delay=delay,
+        jitter=round(draw.choice((0.0, 0.0, 0.1, 0.3)) * delay, 6),
+        loss=round(draw.uniform(0.005, 0.05), 4) if lossy else 0.0,
+    )
+
+
+_HUB: Final = 5
+"""From this many links on a city is a hub."""
+
+
+def backbone(key: str) -> Topology:
+    """The topology with this key."""
+    try:
+        package = importlib.resources.files("topohub")
+    except ModuleNotFoundError:
+        raise TopologyError(
+            'real backbones need topohub: pip install -e "packages/laps-relay[sim]"'
+        ) from None
+    # Its own ``get`` leaves files open; the data lies where that function looks for it.
+    file = package.joinpath("data", *f"{key}.json".split("/"))
+    if ".." in key or not file.is_file():
+        raise TopologyError(
+            f"topohub has no {key!r}; try topozoo/Abilene, sndlib/germany50, backbone/europe"
+        )
+    data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    # Some maps number their nodes, some name them: here they are numbers, in the map's order.
+    numbers = {node["id"]: number for number, node in enumerate(data["nodes"])}
+    places = [(float(node["pos"][0]), float(node["pos"][1])) for node in data["nodes"]]
+    pairs: dict[tuple[int, int], None] = {}
+    for edge in data["edges"]:
+        one, other = sorted((numbers[edge["source"]], numbers[edge["target"]]))
+        if one != other:
+            pairs[one, other] = None
+    degree = [0] * len(places)
+    for pair in pairs:
+        for end in pair:
+            degree[end] += 1
+    reachable = _largest_part(len(places), list(pairs))
+    hubs = [node for node in reachable if degree[node] >= _HUB]
+    relays = tuple(
+        RelaySpec(
+            name=f"n{node}",
+            node_id=NodeId(0x64_0003_0000_0000 + node + 1),
+            relay_type=RelayType.VIA if node in hubs[::4] else RelayType.EDGE,
+            location=places[node],
+        )
+        for node in reachable
+    )
+    links = tuple(
+        LinkSpec(a=f"n{a}", b=f"n{b}", delay=light_delay(places[a], places[b]))
+        for a, b in pairs
+        if a in reachable
+    )
+    return Topology(name=key, relays=relays, links=links)
+
+
+def _largest_part(size: int, pairs: list[tuple[int, int]]) -> dict[int, None]:
+    """Some of the collected maps are in several pieces: the largest one is used."""
+    near: dict[int, list[int]] = {node: [] for node in range(size)}
+    for a, b in pairs:
+        near[a].append(b)
+        near[b].append(a)
+    best: dict[int, None] = {}
+    seen: set[int] = set()
+    for start in range(size):
+        if start in seen:
+            continue
+        part = {start: None}
+        todo = [start]
+        while todo:
+            for other in near[todo.pop()]:
+                if other not in part:
+                    part[other] = None
+                    todo.append(other)
+        seen.update(part)
+        if len(part) > len(best):
+            best = part
+    return dict.fromkeys(sorted(best))

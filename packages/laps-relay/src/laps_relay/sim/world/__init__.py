@@ -8,11 +8,9 @@
     (carry out the actions of a scenario; Gauge reports the loss of links to relays)
 
 - ``world``: the processes, and everything that happens between them. ``build`` makes their cores.
-- ``actions``: publishers, subscribers, faults and planned changes, with ``restarts`` and
-  ``hostile``, a peer that breaks the protocol.
-- ``oracle`` finds routes by itself; ``paths`` and ``fault_scope`` find the relays that a fault
-  affects.
-- ``identify`` reads which object the bytes between two relays carry.
+- ``actions``: publishers, subscribers, faults, planned changes and restarts; ``hostile``: a peer
+  that breaks the protocol.
+- ``oracle`` finds routes by itself, and the deliveries that a fault affects.
 
 ``runner``, ``checks`` and ``plans`` import this room.
 """

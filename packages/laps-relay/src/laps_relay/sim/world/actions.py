@@ -1,4 +1,13 @@
-"""Carrying out the actions of a scenario: clients, planned changes, faults."""
+"""Carrying out the actions of a scenario: clients, planned changes, faults.
+
+:class:`Restarts` has the relays that follow each other: changes of type, and twins.
+
+:class:`Gauge` reports what transports measure, in networks where loss and queues are a reason for
+another path. A server samples each connection and reports to its relay: the round trip, the share
+of lost packets, and whether more is sent than gets through. The gauge reports the same from the
+loss of the wire and from what waits in the pipe. One long queue is no congestion; several in a row
+are.
+"""
 
 from __future__ import annotations
 
@@ -9,28 +18,192 @@ from itertools import product
 from typing import Final
 
 from laps_relay.policy.interface import Policy
-from laps_relay.sim.clients.publications import Publication, Style
+from laps_relay.sim.clients.clients import Publication, Style
+from laps_relay.sim.clients.ledger import BreakError
+from laps_relay.sim.net.network import End
 from laps_relay.sim.net.wires import Wire
+from laps_relay.sim.scenarios.features import OTHER_TYPE, offered_by
 from laps_relay.sim.scenarios.model import Action
-from laps_relay.sim.scenarios.narrow import offered_by
-from laps_relay.sim.scenarios.rules import Border, SimPolicy
+from laps_relay.sim.scenarios.policies import Border, SimPolicy
 from laps_relay.sim.scenarios.scenario import PLANNED
-from laps_relay.sim.world.fault_scope import CONVERGED, exempt
-from laps_relay.sim.world.gauge import Gauge
 from laps_relay.sim.world.hostile import Hostile
-from laps_relay.sim.world.paths import (
+from laps_relay.sim.world.oracle import (
+    CONVERGED,
     connected_without,
     copies,
+    exempt,
     forbidden_deliveries,
     sent_to,
     used_via,
 )
-from laps_relay.sim.world.restarts import Restarts
 from laps_relay.sim.world.world import RelayProcess, World
 from laps_wire.names import FullTrackName
-from laps_wire.peering.laps2 import AnnounceKind, Load, LoadClass
+from laps_wire.peering.laps2 import AnnounceKind, Load, LoadClass, RelayType
+from laps_wire.peering.session import Role
 
-__all__ = ["Actions", "loaded", "take"]
+__all__ = ["LASTING", "LOOK", "Actions", "Gauge", "Restarts", "loaded", "take"]
+
+LOOK: Final = 0.5
+"""Seconds between two samples."""
+LASTING: Final = 3
+"""Samples in a row that are needed for a change, as in a server."""
+
+
+class Gauge:
+    """Measures all connections."""
+
+    __slots__ = ("_against", "_congested", "_lossy", "_told", "_world")
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._against: dict[End, int] = {}
+        """Samples in a row that contradict the last report."""
+        self._congested: dict[End, float] = {}
+        """Connections that are reported as congested, and since when."""
+        self._told: dict[End, tuple[int, float, bool]] = {}
+        self._lossy: dict[tuple[str, str], float] = {}
+        """Wires that lose more than the class allows, and since when."""
+
+    def start(self) -> None:
+        """Sample from now on."""
+        self._world.clock.after(LOOK, self._look)
+
+    def bad(self, sender: str, receiver: str) -> float | None:
+        """Since when a wire is not what classes ask for, in one direction; None: it is."""
+        if not self._lossy and not self._congested:
+            return None
+        times = [self._lossy.get((sender, receiver))]
+        ends = [end for end in self._world.network.of(sender) if end.pipe.receiver == receiver]
+        if ends and all(end in self._congested for end in ends):
+            times.append(max(self._congested[end] for end in ends))
+        return min((when for when in times if when is not None), default=None)
+
+    def _look(self) -> None:
+        world = self._world
+        most = world.scenario.max_loss
+        for process in world.running():
+            for session, end in list(process.ends.items()):
+                wire = end.pipe.wire
+                place = (process.contact, end.pipe.receiver)
+                if most is not None and wire.loss > most:
+                    self._lossy.setdefault(place, world.clock.now)
+                else:
+                    self._lossy.pop(place, None)
+                congested = self._is_congested(end)
+                told = (wire.srtt_us, wire.loss, congested)
+                if self._told.get(end) == told:
+                    continue  # the same values again: the relay would ignore them
+                self._told[end] = told
+                process.call(partial(self._measured, process, session, wire, congested))
+        if not world.ending:
+            self.start()
+
+    @staticmethod
+    def _measured(
+        process: RelayProcess, session: int, wire: Wire, congested: bool, now: float
+    ) -> None:
+        process.core.measured(now, session, wire.srtt_us, wire.loss, congested)
+
+    def _is_congested(self, end: End) -> bool:
+        told = end in self._congested
+        if bool(end.pipe.backlog.streams) is told:
+            self._against.pop(end, None)
+            return told
+        self._against[end] = self._against.get(end, 0) + 1
+        if self._against[end] < LASTING:
+            return told
+        del self._against[end]
+        if told:
+            del self._congested[end]
+        else:
+            self._congested[end] = self._world.clock.now
+        return not told
+
+
+class Restarts:
+    """What becomes of relays that follow each other; raises ``BreakError``."""
+
+    __slots__ = ("_world", "ghosts")
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.ghosts: list[RelayProcess] = []
+        """Former lives that still run."""
+
+    def change_type(self, process: RelayProcess) -> None:
+        """It has drained: the next life is of the other type."""
+        process.crash()
+        kind = OTHER_TYPE[process.spec.relay_type]
+        process.spec = replace(process.spec, relay_type=kind)
+        self._world.note(process.contact, "is from now on", kind.name)
+        process.links += tuple(
+            other.contact
+            for other in self._world.processes.values()
+            if other.spec.relay_type is RelayType.CONTROL
+        )
+        process.start()
+
+    def twin(
+        self, former: RelayProcess, lasts: float, come: Callable[[RelayProcess], None]
+    ) -> None:
+        """Another process takes the contact over; ``come`` brings the clients there."""
+        world = self._world
+        world.note(former.contact, "has a twin")
+        asked = former.clients.asked()
+        former.clients.gone()
+        former.clients.forget()
+        self.ghosts.append(former)
+        for end in list(former.ends.values()):
+            if end.role is Role.LISTENER:
+                # What others dialled reaches the new process, which knows nothing of it.
+                world.network.vanish(end)
+                world.clock.after(world.scenario.idle, former.lost, end, 0, "idle timeout")
+        twin = RelayProcess(world, former.spec, former.links)
+        twin.life, twin.known_keys, twin.asked = former.life, former.known_keys, asked
+        world.take_over(twin)
+        world.network.add_host(twin)
+        come(twin)
+        world.clock.after(lasts, self._end, former)
+
+    def _end(self, former: RelayProcess) -> None:
+        """End the former process of a twin."""
+        self.ghosts.remove(former)
+        if former.running:
+            former.crash()
+
+    # Rules
+
+    def look(self) -> None:
+        """Check that no relay has sessions with two lives of a node."""
+        for ghost in self.ghosts:
+            twin = self._world.processes[ghost.contact]
+            for process in self._world.running():
+                ours = process.tables.sessions(ghost.spec.node_id)
+                lives = {
+                    end.other.host: None
+                    for session in ours
+                    if (end := process.ends.get(session)) is not None and end.open
+                }
+                if ghost in lives and twin in lives:
+                    raise BreakError(
+                        "twin",
+                        f"{process.contact} has sessions with {ghost.contact} of life {twin.life} "
+                        f"and of life {ghost.life}",
+                        self._world.clock.now,
+                    )
+
+    def at_rest(self) -> None:
+        """Check that every relay knows the type of every other one."""
+        real = {process.spec.node_id: process.spec.relay_type for process in self._world.running()}
+        for process in self._world.running():
+            for node, kind in process.tables.types():
+                if real.get(node, kind) is not kind:
+                    raise BreakError(
+                        "type",
+                        f"{process.contact} takes {node} for {kind.name}, it is {real[node].name}",
+                        self._world.clock.now,
+                    )
+
 
 DATAGRAM_PADDING: Final = 1000
 SLOW: Final = 0.1

@@ -10,9 +10,9 @@ import random
 from collections.abc import Callable
 from typing import Final
 
-from laps_relay.sim.clients.tracks import HASHER
-from laps_relay.sim.net.keys import SimAuthenticator, fingerprint_of
+from laps_relay.sim.clients.clients import HASHER
 from laps_relay.sim.net.network import End
+from laps_relay.sim.net.shortcuts import SimAuthenticator, fingerprint_of
 from laps_relay.sim.net.wires import Chunk, SimOutStream
 from laps_relay.sim.world.world import World
 from laps_sdk.peering.events import Dial

@@ -2,42 +2,69 @@
 
 ``RelayProcess`` is a core with its connections, its clients and its timer; it can crash and stand
 still. After each call of the core the process carries out its dials, its bytes and its timer.
+
+:func:`identify` reads which object the bytes between two relays carry.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Any, Final, TypeAlias, TypeVar
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from laps_relay.network.drain_monitor import DrainMonitor, Standing
 from laps_relay.network.events import RouteChanged
 from laps_relay.network.relay import STAY_WAIT, NetworkRelay
-from laps_relay.policy.interface import Policy
-from laps_relay.policy.open_policy import OpenPolicy
-from laps_relay.sim.clients.clients import Clients
+from laps_relay.policy.interface import OpenPolicy, Policy
+from laps_relay.sim.clients.clients import Clients, track
 from laps_relay.sim.clients.direct import DirectClients
-from laps_relay.sim.clients.ledger import BreakError, Group, Ledger
-from laps_relay.sim.clients.moqt import EdgeHost
-from laps_relay.sim.clients.tracks import track
+from laps_relay.sim.clients.ledger import BreakError, Group, Ledger, Object, read_object
+from laps_relay.sim.clients.moqt import EdgeHost, read_framed
 from laps_relay.sim.core import RelayCore, Tables
 from laps_relay.sim.net.clock import Clock, Entry, Rng
-from laps_relay.sim.net.keys import fingerprint_of
 from laps_relay.sim.net.network import End, Network
+from laps_relay.sim.net.shortcuts import fingerprint_of
 from laps_relay.sim.net.wires import Chunk, SimOutStream, Wire
 from laps_relay.sim.scenarios.model import Scenario
-from laps_relay.sim.scenarios.policies import rule_policy
-from laps_relay.sim.scenarios.rules import SimPolicy
+from laps_relay.sim.scenarios.policies import SimPolicy, rule_policy
 from laps_relay.sim.scenarios.topology import LinkSpec, RelaySpec, light_delay
-from laps_relay.sim.world.identify import Seen, identify
 from laps_sdk.peering.events import Dial
 from laps_sdk.peering.reports import PeerAdded, PeerGone
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2 import RelayType
+from laps_wire.peering.laps2 import DataHeader, RelayType
+from laps_wire.peering.laps2.codepoints import DATA_HEADER_BYTES
+from laps_wire.peering.laps2.forwarding import decode_data_header
 from laps_wire.peering.session import ConnectionClose, Ending, StreamData
 
-__all__ = ["Builder", "RelayProcess", "World"]
+__all__ = ["Builder", "RelayProcess", "Seen", "World", "identify"]
+
+
+class Seen(NamedTuple):
+    """The header and the first object of a stream, or of a datagram."""
+
+    header: DataHeader
+    item: Object
+
+
+def identify(data: bytes, *, framed: bool, datagram: bool) -> Seen | None:
+    """Header and first object; None if they are not all there."""
+    if len(data) < DATA_HEADER_BYTES:
+        return None
+    header = decode_data_header(data)
+    if framed:
+        item = _first_object(data[header.size :], datagram)
+    else:
+        item = read_object(data, header.size, whole=False)
+    return None if item is None else Seen(header, item)
+
+
+@lru_cache(maxsize=1024)
+def _first_object(data: bytes, datagram: bool) -> Object | None:
+    """The first object; it crosses several links, and is the same on each of them."""
+    return read_framed(data, datagram=datagram)
+
 
 ALPN: Final = "laps-2"
 _UNIDIRECTIONAL: Final = 2

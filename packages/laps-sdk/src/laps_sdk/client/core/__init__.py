@@ -6,12 +6,11 @@
     receiving     object -> Progress: new, duplicate, gaps -> Window: queue, pause or drop
     reporting     Playback -> records for the relay (docs/spec/reports.md)
 
-- ``names``: namespaces and track names as applications write them (docs/spec/names.md).
-- ``objects``: objects and discovery events as applications see them; object extensions.
+- ``objects``: names, objects and discovery events as applications see them; object extensions.
 - ``numbering``: group and object numbers of a publisher; the range that a receiver asked for.
-- ``subscribe_options``: start, end and parameters of a SUBSCRIBE or FETCH.
+- ``subscribe_options``: start, end and parameters of a SUBSCRIBE or FETCH; the fill level of a
+  receive queue.
 - ``progress``: which objects arrived, which are missing, which arrived twice.
-- ``window``: the fill level of a receive queue.
 - ``playback``: the state of a playback and the records made of it.
 
 Times are arguments. Outside of ``laps_sdk.client`` only ``laps_sdk.cli`` imports these modules.

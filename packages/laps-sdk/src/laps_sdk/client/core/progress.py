@@ -44,6 +44,8 @@ class GapCause(Enum):
     """The publisher or a relay dropped the objects, or they never existed."""
     RECONNECTED = "reconnected"
     """The objects were published while the session was disconnected, and no cache had them."""
+    DROPPED = "dropped"
+    """The objects arrived, and were dropped because the application read too slowly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

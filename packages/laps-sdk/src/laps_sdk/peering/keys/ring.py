@@ -57,7 +57,7 @@ from laps_wire.peering.laps2 import (
     RelayType,
     node_transcript,
 )
-from laps_wire.peering.laps2.limits import MAX_CREDENTIAL_BYTES, MAX_PARAMETER_BYTES
+from laps_wire.peering.laps2.codepoints import MAX_CREDENTIAL_BYTES, MAX_PARAMETER_BYTES
 
 __all__ = ["NODE_URN", "AuthMethod", "PeerKeyRing", "open_key_ring"]
 

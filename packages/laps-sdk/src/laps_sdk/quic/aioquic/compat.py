@@ -9,6 +9,7 @@
 - The server name of the client (SNI), which aioquic parses and discards.
 - Pinned certificates, checked at the time when aioquic would check the chain.
 - Probe packets for the path MTU, which aioquic lacks.
+- Tokens of stateless resets from a key that outlives the process (aioquic: random).
 
 It also corrects two faults of aioquic 1.7:
 
@@ -35,6 +36,7 @@ aioquic fails at import, with the list of missing names, and not within a connec
 from __future__ import annotations
 
 import math
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
@@ -50,6 +52,7 @@ from aioquic.quic.connection import (
     MAX_STREAM_DATA_FRAME_CAPACITY,
     QuicConnection,
     QuicConnectionState,
+    QuicNetworkPath,
 )
 from aioquic.quic.logger import QuicLoggerTrace
 from aioquic.quic.packet import QuicFrameType, QuicPacketType
@@ -98,13 +101,14 @@ _NAMES: Final[dict[str, tuple[str, ...]]] = {
     "QuicConnection": (
         "_close_event", "_cryptos", "_datagrams_pending", "_events", "_flush_builder",
         "_handshake_confirmed", "_host_cid_seq", "_host_cids", "_initialize", "_local_max_data",
-        "_local_max_streams_bidi",
+        "_consume_peer_cid", "_local_max_streams_bidi",
         "_local_max_streams_uni", "_local_next_stream_id_bidi", "_local_next_stream_id_uni",
         "_loss", "_max_datagram_size", "_network_paths", "_on_connection_limit_delivery",
         "_on_max_stream_data_delivery", "_packet_number", "_peer_cid", "_quic_logger",
         "_remote_max_data", "_remote_max_data_used", "_remote_max_datagram_frame_size",
-        "_remote_max_streams_bidi", "_remote_max_streams_uni", "_spaces", "_spin_bit", "_state",
-        "_streams", "_version", "_write_connection_limits", "_write_stream_limits",
+        "_remote_max_streams_bidi", "_remote_max_streams_uni", "_replenish_connection_ids",
+        "_spaces", "_spin_bit", "_state", "_streams", "_use_reserved_peer_cid", "_version",
+        "_write_connection_limits", "_write_stream_limits",
     ),
     "QuicPacketRecovery": (
         "_cc", "_pacer", "_pto_count", "_rtt_initialized", "_rtt_min", "_rtt_smoothed",
@@ -117,7 +121,7 @@ _NAMES: Final[dict[str, tuple[str, ...]]] = {
         "max_stream_data_local", "max_stream_data_local_sent", "receiver", "sender",
     ),
     "QuicStreamReceiver": ("_buffer_start", "highest_offset", "is_finished", "stop_pending"),
-    "QuicStreamSender": ("_buffer_stop", "_reset_error_code", "highest_offset"),
+    "QuicStreamSender": ("_buffer_start", "_buffer_stop", "_reset_error_code", "highest_offset"),
     "tls.Context": (
         "_client_handle_certificate_verify", "_peer_certificate", "_server_handle_hello",
     ),
@@ -250,10 +254,15 @@ class Tuned(QuicConnection):
         *,
         limits: ConnectionLimits,
         pins: frozenset[bytes] = frozenset(),
+        reset_token: Callable[[bytes], bytes] = lambda _: os.urandom(16),
         **options: Any,
     ) -> None:
         super().__init__(**options)
         self._pins = pins
+        self._reset_token = reset_token
+        self._peer_ids_used = 0
+        if not self._is_client:
+            self._host_cids[0].stateless_reset_token = reset_token(self.host_cid)
         self._data_window = limits.max_data
         self._stream_window = limits.max_stream_data
         self._paused: dict[int, int] = {}
@@ -291,17 +300,38 @@ class Tuned(QuicConnection):
             for datagram in datagrams:
                 self.receive_datagram(datagram, address, now)
 
-    # Figures
+    # Connection ids and their reset tokens
+
+    def _replenish_connection_ids(self) -> None:
+        before = len(self._host_cids)
+        super()._replenish_connection_ids()
+        for made in self._host_cids[before:]:
+            made.stateless_reset_token = self._reset_token(made.cid)
+
+    def _consume_peer_cid(self) -> None:
+        super()._consume_peer_cid()
+        self._peer_ids_used += 1
+
+    def _use_reserved_peer_cid(self, network_path: QuicNetworkPath) -> None:
+        super()._use_reserved_peer_cid(network_path)
+        self._peer_ids_used += 1
 
     @property
-    def ids_made(self) -> int:
-        """The number of connection ids made so far; it grows when ``host_ids`` does."""
-        return self._host_cid_seq
+    def peer_reset_token(self) -> bytes:
+        """The reset token of the id that packets are sent to; b"" if there is none."""
+        return self._peer_cid.stateless_reset_token or b""
+
+    @property
+    def id_changes(self) -> int:
+        """A number that grows when ``host_ids`` or ``peer_reset_token`` changes."""
+        return self._host_cid_seq + self._peer_ids_used
 
     @property
     def host_ids(self) -> list[bytes]:
         """The connection ids that the peer may send to, including those not announced yet."""
         return [each.cid for each in self._host_cids]
+
+    # Figures
 
     @property
     def server_certificate(self) -> bytes:
@@ -371,6 +401,13 @@ class Tuned(QuicConnection):
         if stream is None or stream.sender._reset_error_code is not None:
             return 0
         return stream.sender._buffer_stop - stream.sender.highest_offset
+
+    def unacknowledged_bytes(self, stream_id: int) -> int:
+        """Return the bytes of a stream that were not acknowledged."""
+        stream = self._streams.get(stream_id)
+        if stream is None or stream.sender._reset_error_code is not None:
+            return 0
+        return stream.sender._buffer_stop - stream.sender._buffer_start
 
     @property
     def unacknowledged(self) -> frozenset[int]:

@@ -74,7 +74,7 @@ class AioquicConnection(LibraryConnection[Tuned]):
 
     __slots__ = (
         "_backlogged",
-        "_ids_made",
+        "_id_changes",
         "_large_lost",
         "_mtu",
         "_retried",
@@ -95,7 +95,7 @@ class AioquicConnection(LibraryConnection[Tuned]):
     ) -> None:
         super().__init__(quic, setup, address, now)
         self._retried = retried
-        self._ids_made = quic.ids_made
+        self._id_changes = quic.id_changes
         self._backlogged: set[int] = set()
         self._mtu = PathMtu(datagram_size)
         self._large_lost = 0
@@ -109,9 +109,9 @@ class AioquicConnection(LibraryConnection[Tuned]):
         if self._retried and quic.started:
             quic.address_is_valid()
             self._retried = False
-        if quic.ids_made != self._ids_made:
+        if quic.id_changes != self._id_changes:
             # Before the peer gets them, because its next packet may use one.
-            self._ids_made = quic.ids_made
+            self._id_changes = quic.id_changes
             self._ids.update(dict.fromkeys(quic.host_ids))
             self._ids_tuple = tuple(self._ids)
         if address != self._address:
@@ -193,6 +193,10 @@ class AioquicConnection(LibraryConnection[Tuned]):
         """See the base class."""
         return self._quic.backlog(stream_id)
 
+    def unacknowledged_bytes(self, stream_id: int) -> int:
+        """See the base class."""
+        return self._quic.unacknowledged_bytes(stream_id)
+
     def unacknowledged(self) -> frozenset[int]:
         """See the base class."""
         return self._quic.unacknowledged
@@ -257,7 +261,11 @@ class AioquicEngine(LibraryEngine[Tuned]):
         **ids: bytes | None,
     ) -> Tuned:
         return self._class(
-            configuration=configuration, limits=self._options.limits, pins=pins, **ids
+            configuration=configuration,
+            limits=self._options.limits,
+            pins=pins,
+            reset_token=self._reset_token,
+            **ids,
         )
 
     def _wrap(

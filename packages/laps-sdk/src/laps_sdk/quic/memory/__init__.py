@@ -6,8 +6,7 @@
         |                     |
         v                     v
     engine                 network    MemoryNetwork, MemoryPort: lose, delay and reorder packets
-        |--> streams    the streams of one side, and their flow control
-        '--> packets    frames as Python objects behind the header of a QUIC packet
+      packets, streams and their flow control, loss detection
 
 Tests import ``network`` and pass it to :func:`~laps_sdk.quic.endpoint.open_endpoint`. Only
 :mod:`laps_sdk.quic.endpoint` imports ``engine``.

@@ -17,6 +17,7 @@ from random import Random
 from laps_sdk.errors import TransportError
 from laps_sdk.quic.base import Address
 from laps_sdk.quic.engine import Burst
+from laps_sdk.quic.udp import Unreachable
 
 __all__ = ["MemoryNetwork", "MemoryPort"]
 
@@ -132,7 +133,7 @@ class MemoryPort:
         queue, self._queue = self._queue, []
         return queue
 
-    def unreachable(self) -> list[Address]:
+    def unreachable(self) -> list[Unreachable]:
         """See :meth:`DatagramPort.unreachable`; this network reports none."""
         return []
 

@@ -13,6 +13,8 @@
   pacer holds frames back, events wait, for at most ``_HOLD`` seconds. If the fault occurs
   nevertheless, the connection is closed and the reason logged.
 - It keeps the server name of the client (SNI) and checks pinned certificates.
+- Its first connection id has a token of stateless resets from a key that outlives the process. The
+  core draws those of later ids, which clients use only after a migration.
 - It exposes statistics of the core, and does not log a warning when a peer closes.
 
 The module checks the names and the release of qh3 at import.
@@ -22,6 +24,8 @@ from __future__ import annotations
 
 import hmac
 import logging
+import os
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any, Final, cast
 
@@ -68,9 +72,10 @@ _INTERNAL_ERROR: Final = 0x1
 
 _NAMES: Final[dict[str, tuple[str, ...]]] = {
     "QuicConnection": (
-        "_call_core", "_close_event", "_core", "_create_core", "_create_tls", "_drain_core",
-        "_is_client", "_log_datagram", "_log_packets", "_open_stream", "_quic_logger",
-        "_remote_max_datagram_frame_size", "_require_core", "_tls", "_version",
+        "_applied_transport_parameters", "_call_core", "_close_event", "_core", "_create_core",
+        "_create_tls", "_drain_core", "_is_client", "_log_datagram", "_log_packets",
+        "_open_stream", "_quic_logger", "_remote_max_datagram_frame_size", "_require_core",
+        "_tls", "_version",
     ),
     "QuicConnectionCore": (
         "active_path", "bytes_in_flight", "can_send_stream", "congestion_window",
@@ -102,6 +107,7 @@ class Guarded(QuicConnection):
         configuration: QuicConfiguration,
         pins: frozenset[bytes] = frozenset(),
         client_id: bytes = b"?",
+        reset_token: Callable[[bytes], bytes] = lambda _: os.urandom(16),
         original_destination_connection_id: bytes | None = None,
         retry_source_connection_id: bytes | None = None,
     ) -> None:
@@ -111,6 +117,7 @@ class Guarded(QuicConnection):
             retry_source_connection_id=retry_source_connection_id,
         )
         self._pins = pins
+        self._reset_token = reset_token
         self._failures = 0
         self._built: list[tuple[bytes, Address]] = []
         self._received_at: float | None = None
@@ -144,6 +151,12 @@ class Guarded(QuicConnection):
 
     def _create_tls(self, remote_source_cid: bytes | None) -> Any:
         bridge = super()._create_tls(b"" if self._peer_id_is_empty else remote_source_cid)
+        if not self._is_client:
+            # The bridge has put its own token into the transport parameters.
+            bridge.stateless_reset_token = self._reset_token(self.host_cid)
+            kind = int(tls.ExtensionType.QUIC_TRANSPORT_PARAMETERS)
+            parameters = bridge.serialize_transport_parameters()
+            bridge.tls.handshake_extensions = [(kind, parameters)]
         context: Any = bridge.tls
         watch_handshake(
             context,
@@ -250,6 +263,12 @@ class Guarded(QuicConnection):
         """On a client, the server's certificate in DER; b"" before it is known."""
         shown = None if self._tls is None else self._tls.tls.peer_certificate
         return b"" if shown is None else bytes(shown.public_bytes())
+
+    @property
+    def peer_reset_token(self) -> bytes:
+        """The reset token of the id that packets are sent to; b"" if there is none."""
+        known = self._applied_transport_parameters
+        return b"" if known is None else known.stateless_reset_token or b""
 
     @property
     def peer_address(self) -> Address | None:

@@ -171,7 +171,13 @@ class Qh3Engine(LibraryEngine[Guarded]):
         client_id: bytes,
         **ids: bytes | None,
     ) -> Guarded:
-        return Guarded(configuration=configuration, pins=pins, client_id=client_id, **ids)
+        return Guarded(
+            configuration=configuration,
+            pins=pins,
+            client_id=client_id,
+            reset_token=self._reset_token,
+            **ids,
+        )
 
     def _wrap(
         self,

@@ -4,14 +4,10 @@ One QUIC connection carries at most one session::
 
     QUIC connection --events--> peer.H3Peer --events of the session--> handler of the application
                                  ^      |
-                    client, server      |--> control    SETTINGS and the QPACK streams
-                                        |--> fields     header fields: QPACK, structured fields
-                                        |--> records    frames and capsules
-                                        '--> connection.WebTransportConnection
+                    client, server      |--> h3    frames, capsules, header fields, control streams
+                                        '--> WebTransportConnection
                                                 ^  streams, datagrams, close
                                                 '--- application
-
-    codepoints: the numbers of all of these
 
 Only :mod:`laps_sdk.quic.dialing` and :mod:`laps_sdk.quic.endpoint` import from this folder:
 ``client`` (``H3Client``, ``dial_h3``) and ``server`` (``serve_h3``).

@@ -17,18 +17,22 @@ from typing import Final
 from laps_sdk.errors import ConnectError, StreamLimitError
 from laps_sdk.quic.base import Connection, Listener, OutStream
 from laps_sdk.quic.events import Closed, Event
-from laps_sdk.quic.webtransport.codepoints import FrameType, H3Code, H3Error
-from laps_sdk.quic.webtransport.connection import WebTransportConnection
-from laps_sdk.quic.webtransport.control import offers_webtransport
-from laps_sdk.quic.webtransport.fields import (
+from laps_sdk.quic.webtransport.h3 import (
     AVAILABLE_PROTOCOLS,
+    REQUEST_FRAMES,
     Field,
+    FrameType,
+    H3Code,
+    H3Error,
+    Record,
+    RecordReader,
     Response,
+    encode_record,
     format_strings,
+    offers_webtransport,
     parse_response,
 )
-from laps_sdk.quic.webtransport.peer import H3Peer
-from laps_sdk.quic.webtransport.records import REQUEST_FRAMES, Record, RecordReader, encode_record
+from laps_sdk.quic.webtransport.peer import H3Peer, WebTransportConnection
 
 __all__ = ["H3Client", "dial_h3"]
 

@@ -16,17 +16,21 @@ from typing import Final
 
 from laps_sdk.quic.base import Connection, Handler, Listener
 from laps_sdk.quic.events import Closed
-from laps_sdk.quic.webtransport.codepoints import FrameType, H3Code, H3Error
-from laps_sdk.quic.webtransport.fields import (
+from laps_sdk.quic.webtransport.h3 import (
     PROTOCOL,
+    REQUEST_FRAMES,
     Field,
+    FrameType,
+    H3Code,
+    H3Error,
+    RecordReader,
     Request,
     choose_protocol,
+    encode_record,
     format_strings,
     parse_request,
 )
 from laps_sdk.quic.webtransport.peer import H3Peer
-from laps_sdk.quic.webtransport.records import REQUEST_FRAMES, RecordReader, encode_record
 
 __all__ = ["MAX_REQUESTS", "serve_h3"]
 

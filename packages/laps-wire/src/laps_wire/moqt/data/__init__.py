@@ -10,7 +10,7 @@
 
     objects -> SubgroupWriter, encode_* --------------> bytes
 
-    extensions    the Key-Value-Pairs of an object      types    objects, ranges, stream kinds
+    types         objects and their extensions, ranges without objects, kinds of streams
 
 Parsers take chunks as they arrive and copy no payload. Everything that other packages
 need is exported here, except the field-by-field readers for traces.
@@ -26,13 +26,6 @@ from laps_wire.moqt.data.datagram import (
     encode_datagram,
     encode_padding_stream,
     read_datagram,
-)
-from laps_wire.moqt.data.extensions import (
-    Extensions,
-    ObjectExtensions,
-    encode_extensions,
-    object_extensions,
-    parse_extensions,
 )
 from laps_wire.moqt.data.fetch import (
     FetchParser,
@@ -58,11 +51,13 @@ from laps_wire.moqt.data.subgroup import (
 from laps_wire.moqt.data.types import (
     MAX_EXTENSIONS_SIZE,
     OBJECT_END,
+    Extensions,
     FetchHeader,
     Location,
     MalformedTrackError,
     MoqObject,
     ObjectEnd,
+    ObjectExtensions,
     ObjectHeader,
     ObjectStatus,
     ObjectTooLargeError,
@@ -71,6 +66,9 @@ from laps_wire.moqt.data.types import (
     StreamKind,
     SubgroupHeader,
     TruncatedStreamError,
+    encode_extensions,
+    object_extensions,
+    parse_extensions,
     peek_stream_kind,
     stream_kind,
 )

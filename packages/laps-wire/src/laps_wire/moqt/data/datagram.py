@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from laps_wire.buffer import Reader
+from laps_wire.buffer import ByteSource, Reader
 from laps_wire.errors import EncodeError, IncompleteError
 from laps_wire.moqt.data.types import (
     MAX_EXTENSIONS_SIZE,
@@ -33,7 +33,6 @@ from laps_wire.moqt.data.types import (
     check_status,
 )
 from laps_wire.moqt.versions import Draft
-from laps_wire.varint import ByteSource
 
 __all__ = [
     "PADDING_DATAGRAM_TYPE",

@@ -38,7 +38,7 @@ from __future__ import annotations
 
 from typing import Final, NoReturn
 
-from laps_wire.buffer import Reader, Writer
+from laps_wire.buffer import ByteSource, Reader, Writer
 from laps_wire.errors import EncodeError
 from laps_wire.moqt.codepoints import GroupOrder
 from laps_wire.moqt.data.stream import DataEvent, StreamParser
@@ -57,7 +57,6 @@ from laps_wire.moqt.data.types import (
     read_extensions,
 )
 from laps_wire.moqt.versions import Draft
-from laps_wire.varint import ByteSource
 
 __all__ = [
     "FetchParser",

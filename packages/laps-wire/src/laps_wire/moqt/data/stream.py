@@ -24,6 +24,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Final, TypeAlias
 
+from laps_wire.buffer import ByteSource
 from laps_wire.errors import IncompleteError, RemoteError, StateError
 from laps_wire.moqt.data.types import (
     OBJECT_END,
@@ -35,7 +36,6 @@ from laps_wire.moqt.data.types import (
     SubgroupHeader,
     TruncatedStreamError,
 )
-from laps_wire.varint import ByteSource
 
 __all__ = [
     "MAX_OBJECT_SIZE",

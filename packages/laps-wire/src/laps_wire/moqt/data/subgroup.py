@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from laps_wire.buffer import Reader, Writer
+from laps_wire.buffer import ByteSource, Reader, Writer
 from laps_wire.errors import (
     EncodeError,
     IncompleteError,
@@ -50,7 +50,6 @@ from laps_wire.moqt.data.types import (
     stream_kind,
 )
 from laps_wire.moqt.versions import Draft
-from laps_wire.varint import ByteSource
 
 __all__ = [
     "SubgroupParser",

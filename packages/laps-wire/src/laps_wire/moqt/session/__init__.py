@@ -7,14 +7,15 @@
              v   |                                      v   |
     +--------------------------------------------------------------+
     | Session (session)       commands, getters, polls             |
-    |    |            Inbound (inbound)  bytes -> messages         |
+    |    |            Inbound (session)  bytes -> messages         |
     |    |               |                                         |
-    |    |            Shape16, Shape18   message <-> stream        |
+    |    |            Shape16, Shape18 (shapes)  message <-> stream|
     |    v               v                                         |
     |  Core (core)            rules of both drafts, ends           |
-    |    refusals             requests that a session rejects      |
-    |    tables, ids, tokens  streams, requests, ids, auth tokens  |
-    |    state                transition tables                    |
+    |    tables               streams, requests, rejected requests |
+    |    state                transition tables, request IDs       |
+    |    tokens               authorization tokens                 |
+    |    events               configuration, actions, events       |
     +--------------------------------------------------------------+
 
 Everything that other packages need is exported here: :class:`Session` with its
@@ -28,23 +29,16 @@ and 10. ``docs/explanation/moqt-session.md`` explains it; ``docs/spec/moqt.md`` 
 
 from __future__ import annotations
 
-from laps_wire.moqt.session.actions import (
+from laps_wire.moqt.session.events import (
     Action,
     CloseSession,
-    OpenStream,
-    ResetStream,
-    SendData,
-    StopSending,
-    StreamRef,
-)
-from laps_wire.moqt.session.config import Role, SessionConfig, SessionLimits, Transport
-from laps_wire.moqt.session.events import (
     DataStreamOpened,
     Event,
     GoawayReceived,
     NamespaceAdvertised,
     NamespaceWithdrawn,
     OkMessage,
+    OpenStream,
     PeerBlocked,
     PublishEnded,
     RequestAccepted,
@@ -55,18 +49,24 @@ from laps_wire.moqt.session.events import (
     RequestRefused,
     RequestRejected,
     RequestsAllowed,
+    ResetStream,
+    Role,
+    SendData,
+    SessionConfig,
+    SessionLimits,
     SetupReceived,
+    StopSending,
+    StreamRef,
     Terminated,
     TrackBlocked,
+    Transport,
     UpdateAccepted,
     UpdateReceived,
     UpdateRejected,
 )
-from laps_wire.moqt.session.ids import RequestsBlockedError
-from laps_wire.moqt.session.refusals import is_reserved, namespace_of, refusal
 from laps_wire.moqt.session.session import Session
-from laps_wire.moqt.session.state import Kind, Signal, State
-from laps_wire.moqt.session.tables import Request, Requests
+from laps_wire.moqt.session.state import Kind, RequestsBlockedError, Signal, State
+from laps_wire.moqt.session.tables import Request, Requests, is_reserved, namespace_of, refusal
 from laps_wire.moqt.session.tokens import AuthToken, TokenCache
 
 __all__ = [

@@ -46,9 +46,7 @@ from laps_wire.moqt.messages import (
     RequestUpdate,
     SubscribeOk,
 )
-from laps_wire.moqt.parameter_coding import check_scope
-from laps_wire.moqt.parameters import Parameters, Scope
-from laps_wire.moqt.session.config import Role, SessionConfig, Transport
+from laps_wire.moqt.parameters import Parameters, Scope, check_scope
 from laps_wire.moqt.session.events import (
     Event,
     GoawayReceived,
@@ -63,20 +61,15 @@ from laps_wire.moqt.session.events import (
     RequestReceived,
     RequestRefused,
     RequestRejected,
+    Role,
+    SessionConfig,
     SetupReceived,
     Terminated,
     TrackBlocked,
+    Transport,
     UpdateAccepted,
     UpdateReceived,
     UpdateRejected,
-)
-from laps_wire.moqt.session.ids import OwnRequestIds, PeerRequestIds, RequestCredit
-from laps_wire.moqt.session.refusals import (
-    Refusal,
-    check_alias,
-    check_fetch_ok,
-    overlap,
-    refusal,
 )
 from laps_wire.moqt.session.state import (
     CONTROL,
@@ -85,9 +78,23 @@ from laps_wire.moqt.session.state import (
     Control,
     ControlSignal,
     Kind,
+    OwnRequestIds,
+    PeerRequestIds,
+    RequestCredit,
     Signal,
 )
-from laps_wire.moqt.session.tables import Recent, Request, Requests, Stream, Streams
+from laps_wire.moqt.session.tables import (
+    Recent,
+    Refusal,
+    Request,
+    Requests,
+    Stream,
+    Streams,
+    check_alias,
+    check_fetch_ok,
+    overlap,
+    refusal,
+)
 from laps_wire.moqt.session.tokens import AuthToken, OwnTokens, TokenCache
 from laps_wire.moqt.setup import SetupOptions
 from laps_wire.moqt.versions import Draft

@@ -1,10 +1,20 @@
-"""The events of a session: the output of ``poll_events``.
+"""The input and output types of a session: configuration, actions for the transport, and events.
 
-Every event is frozen. It names its request by the Request ID, which is unique in a session: our ids
-have one parity, the peer's the other. Events hold the received message unchanged, beside the values
-that the session derived from it.
+**Actions** are the output of ``poll_transmit``. The session cannot know a QUIC stream ID before the
+transport has opened the stream. So the session creates a :class:`StreamRef`, and the shell binds an
+ID to it::
 
-::
+    session                                 shell
+    OpenStream(ref, unidirectional) ----->  stream_id = quic.open(...)
+                                    <-----  session.bind_stream(ref, stream_id)
+    SendData(ref, data, fin)        ----->  quic.send(session.stream_id(ref), data, fin)
+
+Streams that the peer opened have a ref that is bound from the start. The transport carries out the
+actions of one stream in their order; ``OpenStream`` is always the first of its stream.
+
+**Events** are the output of ``poll_events``. Every event is frozen. It names its request by the
+Request ID, which is unique in a session: our IDs have one parity, the peer's the other. Events hold
+the received message unchanged, beside the values that the session derived from it::
 
     the session     SetupReceived  GoawayReceived  RequestsAllowed  PeerBlocked  Terminated
     their request   RequestReceived  UpdateReceived  RequestRefused
@@ -17,6 +27,7 @@ that the session derived from it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import TypeAlias
 
 from laps_wire.moqt.data.types import StreamKind
@@ -38,16 +49,20 @@ from laps_wire.moqt.messages import (
     TrackStatus,
 )
 from laps_wire.moqt.session.tokens import AuthToken
-from laps_wire.moqt.setup import SetupOptions
+from laps_wire.moqt.setup import NO_OPTIONS, SetupOptions
+from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
 
 __all__ = [
+    "Action",
+    "CloseSession",
     "DataStreamOpened",
     "Event",
     "GoawayReceived",
     "NamespaceAdvertised",
     "NamespaceWithdrawn",
     "OkMessage",
+    "OpenStream",
     "PeerBlocked",
     "PublishEnded",
     "RequestAccepted",
@@ -58,13 +73,136 @@ __all__ = [
     "RequestRefused",
     "RequestRejected",
     "RequestsAllowed",
+    "ResetStream",
+    "Role",
+    "SendData",
+    "SessionConfig",
+    "SessionLimits",
     "SetupReceived",
+    "StopSending",
+    "StreamRef",
     "Terminated",
     "TrackBlocked",
+    "Transport",
     "UpdateAccepted",
     "UpdateReceived",
     "UpdateRejected",
 ]
+
+# Configuration
+
+
+class Role(Enum):
+    """The end of the connection: client or server."""
+
+    CLIENT = 0
+    SERVER = 1
+
+    @property
+    def first_request_id(self) -> int:
+        """0 for clients, 1 for servers; also the parity of their request ids."""
+        return self.value
+
+    @property
+    def peer(self) -> Role:
+        """The other end."""
+        return Role.SERVER if self is Role.CLIENT else Role.CLIENT
+
+
+class Transport(Enum):
+    """The transport of the session; only native QUIC has PATH and AUTHORITY in SETUP."""
+
+    QUIC = "QUIC"
+    WEBTRANSPORT = "WebTransport"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionLimits:
+    """Limits on the memory that a peer can use in a session."""
+
+    max_requests: int = 256
+    """Open requests of the peer; draft 16 announces it in MAX_REQUEST_ID."""
+    max_updates: int = 16
+    """Unanswered updates of one request; one more ends the request."""
+    max_namespaces: int = 4096
+    """Namespaces that the peer may advertise for one SUBSCRIBE_NAMESPACE of ours."""
+    max_early_bytes: int = 64 * 1024
+    """Bytes on request streams held until SETUP arrives; a stream above it is reset."""
+    max_token_cache: int = 8 * 1024
+    """MAX_AUTH_TOKEN_CACHE_SIZE: bytes of registered tokens, 16 for each and its value."""
+    max_ended: int = 256
+    """Ended requests that are remembered, to recognise late messages about them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionConfig:
+    """A session's side, transport and limits."""
+
+    draft: Draft
+    role: Role
+    transport: Transport = Transport.QUIC
+    options: SetupOptions = NO_OPTIONS
+    """The options of our SETUP; the session sets MAX_REQUEST_ID, MAX_AUTH_TOKEN_CACHE_SIZE."""
+    limits: SessionLimits = SessionLimits()
+    extensions: frozenset[int] = frozenset()
+    """Draft 16: message parameters that ``options.unknown`` negotiates; kept as raw pairs."""
+
+
+# Actions for the transport
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRef:
+    """A stream as the session names it, before and after it has an id."""
+
+    serial: int
+    """A number that is unique among all streams of this session."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenStream:
+    """Open a stream and tell the session its id with ``bind_stream``."""
+
+    stream: StreamRef
+    unidirectional: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SendData:
+    """Send bytes on a stream, in order and reliably."""
+
+    stream: StreamRef
+    data: bytes
+    fin: bool = False
+    """Whether our half of the stream ends after ``data``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResetStream:
+    """Reset our half of a stream; unsent data can be discarded."""
+
+    stream: StreamRef
+    code: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopSending:
+    """Ask the peer to reset its half of a stream."""
+
+    stream: StreamRef
+    code: int
+
+
+@dataclass(frozen=True, slots=True)
+class CloseSession:
+    """Close the connection (CONNECTION_CLOSE or CLOSE_WEBTRANSPORT_SESSION); always the last."""
+
+    code: int
+    reason: str
+
+
+Action: TypeAlias = OpenStream | SendData | ResetStream | StopSending | CloseSession
+
 
 RequestMessage: TypeAlias = (
     Subscribe

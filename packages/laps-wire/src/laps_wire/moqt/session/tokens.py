@@ -1,17 +1,17 @@
-"""Authorization tokens: the cache of registered ones, and what a message's tokens resolve to.
+"""Authorization tokens: the cache of registered tokens, and the resolution of a message's tokens.
 
 ::
 
-    Token                 effect on the cache            gives the message
+    Token                 effect on the cache            resolves to
     USE_VALUE             none                           its type and value
     REGISTER a            a := type, value               its type and value
-    USE_ALIAS a           none                           what a stands for
-    DELETE a              a is forgotten                 nothing
+    USE_ALIAS a           none                           type and value of a
+    DELETE a              a is removed                   nothing
 
 A registered token costs 16 bytes and the length of its value, until it is deleted
-(moq-transport-16, 9.3.1.4). The receiver says how much it will hold in MAX_AUTH_TOKEN_CACHE_SIZE;
-0, the default, forbids aliases. The two directions have separate caches: ours mirrors what we have
-registered at the peer, so that a registration which would end the session is refused here first.
+(moq-transport-16, 9.3.1.4). The receiver announces its limit in MAX_AUTH_TOKEN_CACHE_SIZE; 0, the
+default, forbids aliases. The two directions have separate caches. :class:`OwnTokens` mirrors the
+tokens that we have registered at the peer, and refuses a registration that would end the session.
 """
 
 from __future__ import annotations
@@ -33,33 +33,33 @@ from laps_wire.moqt.structures import Token
 __all__ = ["ENTRY_COST", "AuthToken", "OwnTokens", "TokenCache"]
 
 ENTRY_COST: Final = 16
-"""What a registered token costs beside its value, in bytes (moq-transport-16, 9.3.1.4)."""
+"""The cost of a registered token beside its value, in bytes (moq-transport-16, 9.3.1.4)."""
 
 _UNLIMITED: Final = 1 << 62
-"""Our own SETUP may register what it likes: the peer keeps what fits and we learn what did."""
+"""Our own SETUP has no limit: the peer registers the tokens that fit."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuthToken:
-    """A token with its alias resolved: what an application checks."""
+    """A token with its alias resolved, as the application checks it."""
 
     type: int
-    """What the value is; 0 was agreed elsewhere."""
+    """The type of the value; 0: agreed out of band."""
     value: bytes
 
 
 class TokenCache:
     """The tokens that one endpoint has registered at the other.
 
-    Its errors are what the peer did wrong. Where we are the one who registers, the session turns
-    them into a :class:`~laps_wire.errors.StateError` before anything is sent.
+    Its errors are faults of the peer. For our own registrations the session turns them into a
+    :class:`~laps_wire.errors.StateError` before anything is sent.
     """
 
     __slots__ = ("_tokens", "limit", "size")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        """MAX_AUTH_TOKEN_CACHE_SIZE of whoever keeps the tokens."""
+        """MAX_AUTH_TOKEN_CACHE_SIZE of the side that keeps the tokens."""
         self.size = 0
         """The cost of all registered tokens."""
         self._tokens: dict[int, AuthToken] = {}
@@ -68,37 +68,37 @@ class TokenCache:
         return len(self._tokens)
 
     def cost(self, alias: int) -> int:
-        """What the token under ``alias`` costs; 0 if there is none."""
+        """Return the cost of the token ``alias``; 0 if there is none."""
         token = self._tokens.get(alias)
         return 0 if token is None else ENTRY_COST + len(token.value)
 
     def copy(self) -> TokenCache:
-        """Another cache with the same tokens, to try something out on."""
+        """Return a copy, to test changes on."""
         other = TokenCache(self.limit)
         other.size = self.size
         other._tokens = dict(self._tokens)
         return other
 
     def resolve(self, tokens: Iterable[Token]) -> tuple[AuthToken, ...]:
-        """Apply the tokens of one message, in order, and give what they stand for.
+        """Apply the tokens of one message in order, and return what they resolve to.
 
-        Registrations last even if the message is refused for another reason, so the peer can send
-        on without waiting (moq-transport-16, 9.2.2.1). Call this before any other check.
+        Registrations persist even if the message is refused for another reason, so the peer need
+        not wait (moq-transport-16, 9.2.2.1). Call this before any other check.
         """
         return _distinct(self._apply(token) for token in tokens)
 
     def resolve_setup(self, tokens: Iterable[Token]) -> tuple[AuthToken, ...]:
-        """As :meth:`resolve`, for SETUP: nothing is registered yet, and the limit is not known.
+        """Apply the tokens of SETUP, where nothing is registered yet and the limit is not known.
 
-        A token that does not fit is used once instead of registered: its sender may not have seen
-        the limit (moq-transport-16, 9.3.1.5).
+        A token that does not fit is used once instead of registered: its sender may not know the
+        limit (moq-transport-16, 9.3.1.5).
         """
         return _distinct(self._apply_setup(token) for token in tokens)
 
     def shrink(self, limit: int) -> None:
-        """Take the peer's limit, now that SETUP has told it: what it did not register goes.
+        """Apply the limit of the peer's SETUP, and remove tokens that the peer did not register.
 
-        The peer took our SETUP's tokens in order and registered those that fit, so we do the same.
+        The peer registered our SETUP's tokens in order, as far as they fit; this does the same.
         """
         before = self._tokens
         self.limit, self.size, self._tokens = limit, 0, {}
@@ -144,12 +144,12 @@ class TokenCache:
 
 
 def _value_of(token: Token) -> AuthToken:
-    """The type and value of a token that has them: REGISTER and USE_VALUE always do."""
+    """Return the type and value of a REGISTER or USE_VALUE token."""
     return AuthToken(token.token_type or 0, token.value or b"")
 
 
 def _distinct(resolved: Iterable[AuthToken | None]) -> tuple[AuthToken, ...]:
-    """All tokens; MalformedAuthToken if two are the same (moq-transport-16, 9.2.2.1)."""
+    """Return all tokens; raise MalformedAuthToken if two are equal (moq-transport-16, 9.2.2.1)."""
     tokens = tuple(token for token in resolved if token is not None)
     if len(set(tokens)) != len(tokens):
         raise MalformedAuthToken("the same token twice in one message")
@@ -157,15 +157,19 @@ def _distinct(resolved: Iterable[AuthToken | None]) -> tuple[AuthToken, ...]:
 
 
 class OwnTokens:
-    """What we have registered at the peer, and what we may not do yet.
+    """The tokens that we have registered at the peer, and the order in which they may be used.
 
     The mirror refuses what the peer would close the session for. It also keeps draft 18's order
-    across streams (moq-transport-18, 10.2.2): an alias is used on another stream than the one that
-    registered or deleted it only after the peer has answered, and is not deleted while a message
-    that uses it is unanswered. What a DELETE frees can be taken on another stream only after its
-    answer, for that stream could arrive first. A message that was cancelled may never have arrived,
-    so it counts as unanswered for ever. A message is named by its request id, a stream by that of
-    its request.
+    across streams (moq-transport-18, 10.2.2):
+
+    - An alias may be used on another stream than the one that registered or deleted it only after
+      the peer has answered.
+    - An alias is not deleted while a message that uses it is unanswered.
+    - Space that a DELETE frees is used on another stream only after its answer, because that stream
+      could arrive first.
+    - A cancelled message may never have arrived, so it counts as unanswered for ever.
+
+    A message is named by its request ID, a stream by that of its request.
     """
 
     __slots__ = (
@@ -182,32 +186,32 @@ class OwnTokens:
         self._cache = TokenCache(_UNLIMITED)
         self._cache.resolve_setup(setup)
         self._changed_by: dict[int, tuple[int, int]] = {}
-        """By alias: the unanswered message that registers or deletes it, and its stream."""
+        """By alias: the unanswered message that registers or deletes the alias, and its stream."""
         self._used_by: dict[int, set[int]] = {}
-        """By alias: unanswered messages that use it."""
+        """By alias: the unanswered messages that use the alias."""
         self._freed_by: dict[int, tuple[int, int]] = {}
-        """By unanswered message: what its DELETEs will free, and its stream."""
+        """By unanswered message: the bytes that its DELETEs will free, and its stream."""
         self._pinned: set[int] = set()
-        """Aliases that a cancelled message used: never to be deleted."""
+        """Aliases that a cancelled message used, which are never deleted."""
         self._lost = 0
-        """What DELETEs in cancelled messages would have freed: the peer may still hold it."""
+        """Bytes of DELETEs in cancelled messages, which the peer may still hold."""
         self.limit_known = False
-        """Whether the peer's SETUP has told how much it will hold."""
+        """Whether the peer's SETUP, with its limit, has arrived."""
 
     @property
     def size(self) -> int:
-        """What our registered tokens cost the peer."""
+        """The cost of our registered tokens at the peer."""
         return self._cache.size
 
     def set_limit(self, limit: int) -> None:
-        """Take MAX_AUTH_TOKEN_CACHE_SIZE from the peer's SETUP."""
+        """Apply MAX_AUTH_TOKEN_CACHE_SIZE of the peer's SETUP."""
         self._cache.shrink(limit)
         self.limit_known = True
 
     def check(self, tokens: tuple[Token, ...], stream: int | None) -> TokenCache:
-        """The cache after a message with ``tokens``; StateError if it must not be sent.
+        """Return the cache after a message with ``tokens``; raise StateError if it is not allowed.
 
-        ``stream`` is the request whose stream will carry it; None where all share one stream.
+        ``stream`` is the request whose stream will carry the message; None in draft 16.
         """
         if not any(token.alias is not None for token in tokens):
             return self._cache
@@ -226,7 +230,7 @@ class OwnTokens:
         return cache
 
     def _not_yet_free(self, stream: int | None) -> int:
-        """What the peer may still hold of deleted tokens when a message on ``stream`` arrives."""
+        """Return the bytes of deleted tokens that the peer may hold when ``stream`` arrives."""
         return self._lost + sum(cost for cost, other in self._freed_by.values() if other != stream)
 
     def _check_order(self, token: Token, alias: int, stream: int) -> None:
@@ -246,10 +250,10 @@ class OwnTokens:
     def sent(
         self, cache: TokenCache, tokens: tuple[Token, ...], message: int, stream: int | None
     ) -> None:
-        """Note that the message was sent; the rest is as :meth:`check` gave and took it."""
+        """Record that a message was sent, with the ``cache`` that :meth:`check` returned."""
         before, self._cache = self._cache, cache
         if stream is None:
-            return  # one stream keeps the order by itself
+            return  # a single stream keeps the order
         freed = 0
         for token in tokens:
             if token.alias is None:
@@ -264,23 +268,23 @@ class OwnTokens:
             self._freed_by[message] = (freed, stream)
 
     def answered(self, message: int) -> None:
-        """Note that the peer has answered a message: the order no longer depends on it."""
+        """Record that the peer has answered a message: the order no longer depends on it."""
         for alias in [a for a, (by, _) in self._changed_by.items() if by == message]:
             del self._changed_by[alias]
         self._freed_by.pop(message, None)
         self._forget_user(message)
 
     def abandoned(self, message: int) -> None:
-        """Note that no answer to a message will come; nothing changes if there was one.
+        """Record that no answer to a message will arrive; no effect if it was answered.
 
-        What it keeps from being done is remembered by alias and in bytes, not by message: the
-        peer's limit bounds these, while messages go on.
+        Its restrictions are stored by alias and in bytes, not by message: the peer's limit bounds
+        aliases and bytes, but not the number of messages.
         """
         self._lost += self._freed_by.pop(message, (0, 0))[0]
         self._pinned.update(self._forget_user(message))
 
     def _forget_user(self, message: int) -> list[int]:
-        """The aliases that ``message`` uses; that it does is forgotten."""
+        """Remove ``message`` as a user of aliases, and return those aliases."""
         used = [alias for alias, users in self._used_by.items() if message in users]
         for alias in used:
             self._used_by[alias].discard(message)

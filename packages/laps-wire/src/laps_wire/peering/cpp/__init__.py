@@ -1,13 +1,11 @@
-"""Peering as the C++ LAPS relay speaks it, byte for byte.
+"""The peering protocol of the C++ LAPS relay.
 
 ::
 
-    control stream     framing      common header around each message: decode, encode
+    control stream     messages     dataclasses, their tables of fields, the common header
                           |
-                       messages     dataclasses and their tables of fields
+                       codepoints   numbers, limits, the two builds
                           |
-                       fields, codepoints
-
     data               data_header  in front of a data stream or a datagram
 
 Import the messages, the framing functions and the data headers from here. Two builds of the relay
@@ -37,8 +35,6 @@ from laps_wire.peering.cpp.data_header import (
     sns_id_at,
     with_sns_id,
 )
-from laps_wire.peering.cpp.fields import NodePathItem
-from laps_wire.peering.cpp.framing import Incoming, MessageStream, UnknownMessage, decode, encode
 from laps_wire.peering.cpp.messages import (
     DEFAULT_SNS_PRIORITY,
     FLAG_NAMESPACE,
@@ -47,15 +43,21 @@ from laps_wire.peering.cpp.messages import (
     AnnounceInfoWithdrawn,
     Connect,
     ConnectResponse,
+    Incoming,
     Message,
+    MessageStream,
     NodeInfo,
     NodeInfoAdvertise,
     NodeInfoWithdrawn,
+    NodePathItem,
     SubscribeInfo,
     SubscribeInfoAdvertised,
     SubscribeInfoWithdrawn,
     SubscribeNodeSetAdvertised,
     SubscribeNodeSetWithdrawn,
+    UnknownMessage,
+    decode,
+    encode,
 )
 
 __all__ = [

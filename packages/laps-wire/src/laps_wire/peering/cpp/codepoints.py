@@ -1,8 +1,8 @@
-"""The numbers of the C++ relay's peering protocol, and the two builds that speak it.
+"""The numbers of the C++ relay's peering protocol, and its two builds.
 
-The protocol has no name and no version negotiation of its own: it runs under the ALPN of the MoQT
-draft that the relay was built for. The messages are the same in both builds. What differs is how
-the length of a contact is written, how wide a track's hash is, and the MoQT bytes inside.
+The protocol has no ALPN and no version negotiation of its own: it uses the ALPN of the MoQT draft
+of the relay's build. The messages are the same in both builds. The builds differ in the coding of
+the length of a contact, in the width of a track's hash, and in the MoQT bytes inside.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from laps_wire.buffer import QUIC, VI64, IntegerCoding
 from laps_wire.hashing import DRAFT16_BITS, DRAFT18_BITS
-from laps_wire.varint import QUIC, VI64, IntegerCoding
 
 __all__ = [
     "DRAFT16",
@@ -39,30 +39,30 @@ HEADER_BYTES: Final = 7
 """The size of the common header: version, type and length."""
 
 MAX_BODY_BYTES: Final = 1 << 20
-"""The longest message body we take; the longest legal one, a full node set, has half of that."""
+"""The longest message body that is accepted; the longest legal one, a full node set, has half."""
 
 MAX_CONTACT_BYTES: Final = 1024
-"""The longest contact (endpoint id) we take; the C++ relay has no limit."""
+"""The longest contact (endpoint ID) that is accepted; the C++ relay has no limit."""
 
 MAX_PATH_ITEMS: Final = 256
-"""The longest node path we take; the C++ relay has no limit."""
+"""The longest node path that is accepted; the C++ relay has no limit."""
 
 MAX_SNS_NODES: Final = 0xFFFF
-"""The largest subscriber node set: what its 16-bit count can say."""
+"""The largest subscriber node set: the maximum of its 16-bit count."""
 
 MAX_SUBSCRIBE_DATA_BYTES: Final = 0xFFFF
-"""The longest MoQT SUBSCRIBE body: what the 16-bit length of MoQT's messages can say."""
+"""The longest MoQT SUBSCRIBE body: the maximum of the 16-bit length of MoQT messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """What a C++ relay was built for; found out from the ALPN."""
+    """A build of the C++ relay, determined by the ALPN."""
 
     alpn: str
     integers: IntegerCoding
-    """How a contact's length is written: the same bytes up to 63, then no longer."""
+    """The coding of a contact's length; both codings agree up to 63."""
     hash_bits: int
-    """How wide a track's full-name hash is."""
+    """The width of a track's full-name hash."""
 
 
 DRAFT16: Final = Build("moqt-16", QUIC, DRAFT16_BITS)
@@ -88,7 +88,7 @@ class MessageType(IntEnum):
 
 
 class PeerMode(IntEnum):
-    """What a connection is for. The C++ relay sends ``BOTH`` and ignores what it receives."""
+    """The mode of a connection. The C++ relay sends ``BOTH`` and ignores the received mode."""
 
     CONTROL = 0
     DATA = 1
@@ -96,7 +96,7 @@ class PeerMode(IntEnum):
 
 
 class NodeType(IntEnum):
-    """The part that a relay plays (seed 000, Relay Types)."""
+    """The type of a relay (seed 000, Relay Types)."""
 
     VIA = 0
     EDGE = 1
@@ -104,7 +104,7 @@ class NodeType(IntEnum):
 
 
 class ConnectError(IntEnum):
-    """Why a Connect was refused; a field may carry others, so it is a plain number there."""
+    """Why a Connect was refused; messages have plain integers, because others are allowed."""
 
     NONE = 0
     CONNECT_ERROR = 1
@@ -112,7 +112,7 @@ class ConnectError(IntEnum):
 
 
 class DataType(IntEnum):
-    """What stands in the type byte of a data header; the others exist, but not on the wire."""
+    """The type byte of a data header; other values are not used on the wire."""
 
     DATAGRAM = 0
     NEW_STREAM = 2

@@ -1,7 +1,7 @@
 """The C++ relay's data headers: at the start of every data stream, and of every datagram.
 
-They are written by hand: a datagram's is read for every object, and a Via rewrites both kinds for
-every hop::
+The codecs are written by hand: a datagram's header is read for every object, and a Via rewrites
+both kinds at every hop::
 
      0     1     2                 6                               14    15              19
     +-----+-----+-----------------+-------------------------------+-----+---------------+
@@ -12,9 +12,9 @@ every hop::
     +-----+-----+-----------------+-------------------------------+
                  ^ a Via changes these four bytes and copies everything else
 
-Behind the header come the MoQT bytes of the publisher, unchanged. The length byte counts the whole
-header, so a longer one is read too: what we do not know of it is kept in ``extra``. The C++ relay
-needs the whole header of a stream in the first chunk; we do not, but we send it so.
+The unchanged MoQT bytes of the publisher follow the header. The length byte counts the whole
+header, so a longer header can be read: ``extra`` keeps its unknown part. The C++ relay requires the
+whole header of a stream in the first chunk, so we send it in one chunk.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from laps_wire.buffer import Reader
+from laps_wire.buffer import ByteSource, Reader
 from laps_wire.errors import EncodeError, IncompleteError, MalformedError
 from laps_wire.peering.cpp.codepoints import DataType
-from laps_wire.varint import ByteSource
 
 __all__ = [
     "DATAGRAM_HEADER_BYTES",
@@ -52,7 +51,7 @@ _SNS_ID: Final = struct.Struct(">I")
 STREAM_HEADER_BYTES: Final = _STREAM.size
 DATAGRAM_HEADER_BYTES: Final = _DATAGRAM.size
 SNS_ID_OFFSET: Final = 2
-"""Where the SNS ID stands, in both kinds of header."""
+"""The offset of the SNS ID in both kinds of header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +62,9 @@ class StreamHeader:
     track_hash: int
     priority: int
     ttl_ms: int
-    """How long the object may wait in queues."""
+    """The longest time of the object in queues."""
     extra: bytes = b""
-    """What a later relay may have added to the header; empty today."""
+    """Unknown bytes at the end of the header, for later versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +74,14 @@ class DatagramHeader:
     sns_id: int
     track_hash: int
     extra: bytes = b""
-    """What a later relay may have added to the header; empty today."""
+    """Unknown bytes at the end of the header, for later versions."""
 
 
 # Writing
 
 
 def encode_stream_header(header: StreamHeader) -> bytes:
-    """The header's bytes."""
+    """Return the header as bytes."""
     return _pack(
         _STREAM,
         DataType.NEW_STREAM,
@@ -92,7 +91,7 @@ def encode_stream_header(header: StreamHeader) -> bytes:
 
 
 def encode_datagram_header(header: DatagramHeader) -> bytes:
-    """The header's bytes."""
+    """Return the header as bytes."""
     return _pack(_DATAGRAM, DataType.DATAGRAM, (header.sns_id, header.track_hash), header.extra)
 
 
@@ -107,20 +106,20 @@ def _pack(form: struct.Struct, kind: DataType, values: tuple[int, ...], extra: b
 
 
 def decode_stream_header(data: ByteSource) -> tuple[StreamHeader, int]:
-    """The header at the start of a stream, and where the MoQT bytes begin.
+    """Return the header at the start of a stream, and the offset of the MoQT bytes.
 
-    :class:`~laps_wire.errors.IncompleteError` if the header has not come in whole.
+    Raises :class:`~laps_wire.errors.IncompleteError` if the header is incomplete.
     """
     if len(data) >= STREAM_HEADER_BYTES:
         size, kind, sns_id, track_hash, priority, ttl_ms = _STREAM.unpack_from(data)
         if size == STREAM_HEADER_BYTES and kind == DataType.NEW_STREAM:
             return StreamHeader(sns_id, track_hash, priority, ttl_ms), STREAM_HEADER_BYTES
-    # Anything unusual goes the careful way, which knows what to complain about.
+    # Other headers are read field by field, which gives precise errors.
     return read_stream_header(reader := Reader(data, partial=True)), reader.pos
 
 
 def decode_datagram_header(data: ByteSource) -> tuple[DatagramHeader, int]:
-    """The header of a whole datagram, and where the MoQT bytes begin."""
+    """Return the header of a whole datagram, and the offset of the MoQT bytes."""
     if len(data) < DATAGRAM_HEADER_BYTES:
         raise MalformedError(
             f"truncated: {len(data)} of {DATAGRAM_HEADER_BYTES} bytes",
@@ -130,7 +129,7 @@ def decode_datagram_header(data: ByteSource) -> tuple[DatagramHeader, int]:
     size, kind, sns_id, track_hash = _DATAGRAM.unpack_from(data)
     if size == DATAGRAM_HEADER_BYTES and kind == DataType.DATAGRAM:
         return DatagramHeader(sns_id, track_hash), DATAGRAM_HEADER_BYTES
-    # Anything unusual goes the careful way, which knows what to complain about.
+    # Other headers are read field by field, which gives precise errors.
     return read_datagram_header(reader := Reader(data)), reader.pos
 
 
@@ -153,7 +152,7 @@ def read_datagram_header(reader: Reader) -> DatagramHeader:
 
 
 def _read_start(reader: Reader, kind: DataType, least: int) -> int:
-    """Read length and type; give the position where the header ends."""
+    """Read length and type; return the position of the end of the header."""
     start = reader.pos
     size = reader.u8("header_len")
     if size < least:
@@ -172,7 +171,7 @@ def _read_extra(reader: Reader, end: int) -> bytes:
 
 
 def sns_id_at(data: ByteSource) -> int:
-    """The SNS ID of a stream's first chunk or of a datagram, without reading anything else."""
+    """Return the SNS ID of a stream's first chunk or of a datagram."""
     try:
         value: int = _SNS_ID.unpack_from(data, SNS_ID_OFFSET)[0]
     except struct.error:
@@ -181,17 +180,17 @@ def sns_id_at(data: ByteSource) -> int:
 
 
 def rewrite_sns_id(buffer: bytearray | memoryview, sns_id: int) -> None:
-    """Put the egress session's SNS ID into a header, in place."""
+    """Replace the SNS ID of a header in place."""
     if len(buffer) < SNS_ID_OFFSET + _SNS_ID.size:
         raise EncodeError(f"no place for an SNS ID in {len(buffer)} bytes")
-    # A range check of our own: pack_into() would wipe the old ID before it complains.
+    # An explicit range check: pack_into() would overwrite the old ID before it raises.
     if not 0 <= sns_id <= 0xFFFF_FFFF:
         raise EncodeError(f"SNS ID {sns_id} does not fit 32 bits")
     _SNS_ID.pack_into(buffer, SNS_ID_OFFSET, sns_id)
 
 
 def with_sns_id(data: ByteSource, sns_id: int) -> bytes:
-    """A copy of a chunk or datagram with another SNS ID: one for each egress."""
+    """Return a copy of a chunk or datagram with another SNS ID, for one egress."""
     copy = bytearray(data)
     rewrite_sns_id(copy, sns_id)
     return bytes(copy)

@@ -2,22 +2,19 @@
 
 ::
 
-    control stream   framing        type, length, body
-                        |
-                     messages       the table of all messages
-                        |
-       handshake, settings          CONNECT, CHALLENGE, PROOF, RESPONSE and what they negotiate
-       transcript                   the bytes that are signed
-       information, node            node, announce and subscribe entries in batches
-       forwarding, sns              subscriber node sets and their IDs
-       fetching                     a FETCH that another relay answers
-                        |
-       fields, parameters, limits, codepoints
-
-    data             data           the header of a data stream and of a datagram
+    control stream                      data streams and datagrams
+         |                                   |
+      messages      framing, all messages    |
+         |                                   |
+      handshake     CONNECT, CHALLENGE, PROOF, CONNECT_RESPONSE; settings and signed bytes
+      information   node, announce and subscribe entries in batches
+      forwarding    subscriber node sets, and the header of data
+         |
+      fields        parameters, stamps, labels, field codecs
+      codepoints    the numbers and the fixed limits
 
 Import messages, framing and data headers from here. Numbers that are not re-exported are in
-``codepoints`` and ``limits``.
+``codepoints``.
 
 ``docs/spec/laps-2.md`` specifies the protocol; a test compares its numbers with ``codepoints``.
 """
@@ -41,27 +38,23 @@ from laps_wire.peering.laps2.codepoints import (
     SnsRefusal,
     SubscribeCode,
 )
-from laps_wire.peering.laps2.data import (
+from laps_wire.peering.laps2.fields import NO_PARAMETERS, Label, Parameters, Stamp
+from laps_wire.peering.laps2.forwarding import (
     FLAG_CONTINUED,
     FLAG_FETCH,
     DataHeader,
-    decode_data_header,
-    encode_data_header,
-    rewrite_sns_id,
-    sns_id_at,
-    split,
-    with_sns_id,
-)
-from laps_wire.peering.laps2.fetching import FetchCancel, FetchRequest, FetchResponse
-from laps_wire.peering.laps2.fields import Label, Stamp
-from laps_wire.peering.laps2.forwarding import (
     SnsAdvertise,
     SnsRefused,
     SnsUpdate,
     SnsWithdraw,
+    decode_data_header,
+    encode_data_header,
+    rewrite_sns_id,
     scope_parameters,
+    sns_id_at,
+    split,
+    with_sns_id,
 )
-from laps_wire.peering.laps2.framing import Incoming, UnknownMessage, decode, encode
 from laps_wire.peering.laps2.handshake import (
     NO_EVIDENCE,
     Challenge,
@@ -70,14 +63,26 @@ from laps_wire.peering.laps2.handshake import (
     ConnectResponse,
     Evidence,
     Proof,
+    Settings,
+    dialler_transcript,
+    listener_transcript,
+    node_transcript,
 )
 from laps_wire.peering.laps2.information import (
+    UNSIGNED,
     AnnounceAdvertise,
     AnnounceInfo,
     AnnounceWithdraw,
     AnnounceWithdrawal,
+    Load,
+    Location,
     NodeAdvertise,
+    NodeInfo,
+    NodePathItem,
+    NodeSelf,
+    NodeSignature,
     NodeWithdraw,
+    Reachable,
     SubscribeAdvertise,
     SubscribeData,
     SubscribeInfo,
@@ -88,6 +93,10 @@ from laps_wire.peering.laps2.information import (
 from laps_wire.peering.laps2.messages import (
     ControlLatch,
     Drain,
+    FetchCancel,
+    FetchRequest,
+    FetchResponse,
+    Incoming,
     Keepalive,
     Message,
     Probe,
@@ -96,23 +105,9 @@ from laps_wire.peering.laps2.messages import (
     SyncBegin,
     SyncEnd,
     SyncRequest,
-)
-from laps_wire.peering.laps2.node import (
-    UNSIGNED,
-    Load,
-    Location,
-    NodeInfo,
-    NodePathItem,
-    NodeSelf,
-    NodeSignature,
-    Reachable,
-)
-from laps_wire.peering.laps2.parameters import NO_PARAMETERS, Parameters
-from laps_wire.peering.laps2.settings import Settings
-from laps_wire.peering.laps2.transcript import (
-    dialler_transcript,
-    listener_transcript,
-    node_transcript,
+    UnknownMessage,
+    decode,
+    encode,
 )
 
 __all__ = [

@@ -1,20 +1,45 @@
-"""The control messages of ``laps-2`` after the handshake, and the table of all messages.
+"""The control messages of ``laps-2``: the table of all messages, and their framing.
 
 Every message is a frozen dataclass whose fields stand in wire order, and a ``Layout``; every one
-ends with a parameter list. ``LAYOUTS`` ties types, classes and tables together; reading and writing
-whole messages is in :mod:`laps_wire.peering.laps2.framing`.
+ends with a parameter list. ``LAYOUTS`` ties types, classes and tables together::
 
-::
-
-    handshake       Connect  Challenge  Proof  ConnectResponse  ConnectRefused
+    handshake       Connect  Challenge  Proof  ConnectResponse  ConnectRefused     handshake.py
     session         ControlLatch  Keepalive  Drain  Stay
-    information     NodeAdvertise      NodeWithdraw
+    information     NodeAdvertise      NodeWithdraw                                information.py
                     AnnounceAdvertise  AnnounceWithdraw
                     SubscribeAdvertise SubscribeWithdraw  SubscribeResponse
     synchronising   SyncRequest  SyncBegin  SyncEnd
-    forwarding      SnsAdvertise  SnsUpdate  SnsWithdraw  SnsRefused
+    forwarding      SnsAdvertise  SnsUpdate  SnsWithdraw  SnsRefused               forwarding.py
     fetching        FetchRequest  FetchResponse  FetchCancel
     may be ignored  Probe  ProbeResponse
+
+The frame of a message on the control stream::
+
+    +----------+------------+-----------------------------------+
+    | type (i) | length (i) | body (length bytes)               |
+    +----------+------------+-----------------------------------+
+      even: must be            fields in order, then parameters;
+      understood               nothing may be left over
+      odd: may be ignored
+
+The frame is the same for all versions and all types, so a relay can skip an unknown message. It
+does so only if the type is odd. An unknown even type may change the meaning of later messages, and
+ends the session.
+
+A FETCH that another relay answers (feature FETCHES) is forwarded hop by hop along the node paths.
+Each of its messages is for one relay; relays on the path keep no state of it. The objects of the
+response are ordinary data: one stream to a set whose only target is the s-relay. The stream has the
+flag FETCH, and the ID of the FETCH as its data context::
+
+    s-relay                   Via                    o-relay
+       |  FETCH_REQUEST id 7   |                        |
+       |---------------------->|----------------------->|
+       |                       |  FETCH_RESPONSE id 7   |
+       |<----------------------|<-----------------------|
+       |      data: flag FETCH, context 7               |
+       |<======================|<=======================|
+       |  FETCH_CANCEL id 7    |                        |
+       |---------------------->|----------------------->|  to cancel
 """
 
 from __future__ import annotations
@@ -22,19 +47,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from laps_wire.fields import U64, VARINT, Prefixed
-from laps_wire.layout import Layout
+from laps_wire.buffer import ByteSource, Reader, Writer
+from laps_wire.errors import EncodeError
+from laps_wire.fields import U32, U64, VARINT, Constrained, Layout, Prefixed
 from laps_wire.nodeid import NODE_ID, NodeId
-from laps_wire.peering.laps2.codepoints import Bases, MessageType
-from laps_wire.peering.laps2.fetching import (
-    FETCH_CANCEL,
-    FETCH_REQUEST,
-    FETCH_RESPONSE,
-    FetchCancel,
-    FetchRequest,
-    FetchResponse,
+from laps_wire.peering.errors import MessageTooLargeError, UnknownMessageError
+from laps_wire.peering.laps2.codepoints import (
+    MAX_HOPS,
+    MAX_MESSAGE_BYTES,
+    MAX_PADDING_BYTES,
+    MIN_MESSAGE_BYTES,
+    Bases,
+    MessageType,
 )
-from laps_wire.peering.laps2.fields import CONTACTS, REASON, Bits, Maybe
+from laps_wire.peering.laps2.fields import (
+    CONTACTS,
+    ELEMENT_HASHES,
+    LABELS,
+    NO_PARAMETERS,
+    PARAMETERS,
+    REASON,
+    Bits,
+    Label,
+    Maybe,
+    Parameters,
+)
 from laps_wire.peering.laps2.forwarding import (
     SNS_ADVERTISE,
     SNS_REFUSED,
@@ -60,9 +97,11 @@ from laps_wire.peering.laps2.handshake import (
 from laps_wire.peering.laps2.information import (
     ANNOUNCE_ADVERTISE,
     ANNOUNCE_WITHDRAW,
+    NO_DATA,
     NODE_ADVERTISE,
     NODE_WITHDRAW,
     SUBSCRIBE_ADVERTISE,
+    SUBSCRIBE_DATA,
     SUBSCRIBE_RESPONSE,
     SUBSCRIBE_WITHDRAW,
     AnnounceAdvertise,
@@ -70,15 +109,16 @@ from laps_wire.peering.laps2.information import (
     NodeAdvertise,
     NodeWithdraw,
     SubscribeAdvertise,
+    SubscribeData,
     SubscribeResponse,
     SubscribeWithdraw,
 )
-from laps_wire.peering.laps2.limits import (
-    MAX_PADDING_BYTES,
-)
-from laps_wire.peering.laps2.parameters import NO_PARAMETERS, PARAMETERS, Parameters
 
 __all__ = [
+    "FETCH_CANCEL",
+    "FETCH_ID",
+    "FETCH_REQUEST",
+    "FETCH_RESPONSE",
     "LAYOUTS",
     "TYPES",
     "AnnounceAdvertise",
@@ -92,6 +132,7 @@ __all__ = [
     "FetchCancel",
     "FetchRequest",
     "FetchResponse",
+    "Incoming",
     "Keepalive",
     "Message",
     "NodeAdvertise",
@@ -110,7 +151,108 @@ __all__ = [
     "SyncBegin",
     "SyncEnd",
     "SyncRequest",
+    "UnknownMessage",
+    "decode",
+    "encode",
+    "read_message",
+    "write_message",
 ]
+
+# Fetching
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRequest:
+    """An s-relay requests objects that were published before."""
+
+    source: NodeId
+    """The s-relay, which gets the response."""
+    target: NodeId
+    """The relay that is to answer: an o-relay, or a control server that knows one."""
+    fetch_id: int
+    """A random number from the s-relay; a relay that does not know it cannot answer."""
+    hops: int
+    """0 from the s-relay; each relay that forwards the message adds 1."""
+    element_hashes: tuple[int, ...]
+    """The hash of each namespace tuple element, in order."""
+    name_hash: int
+    full_name_hash: int
+    scope: tuple[Label, ...] = ()
+    """The labels that policy may evaluate, as in a subscribe."""
+    data: SubscribeData = NO_DATA
+    """The FETCH with resolved locations: it names a track and a range, and has no token."""
+    parameters: Parameters = NO_PARAMETERS
+
+
+@dataclass(frozen=True, slots=True)
+class FetchResponse:
+    """The result of a FETCH; the objects arrive separately, before or after it."""
+
+    source: NodeId
+    """The s-relay, which gets this message."""
+    fetch_id: int
+    responder: NodeId
+    """The relay that answers: the target, or a relay on the path that does not forward."""
+    hops: int
+    code: int
+    """A :class:`~laps_wire.peering.laps2.codepoints.SubscribeCode`; 0 is accepted."""
+    reason: str = ""
+    retry_after_ms: int = 0
+    """How long to wait before a retry, in milliseconds; 0: unspecified."""
+    data: SubscribeData = NO_DATA
+    """The body of FETCH_OK, or of the publisher's error."""
+    parameters: Parameters = NO_PARAMETERS
+
+
+@dataclass(frozen=True, slots=True)
+class FetchCancel:
+    """An s-relay cancels the rest of a response."""
+
+    source: NodeId
+    target: NodeId
+    fetch_id: int
+    hops: int
+    parameters: Parameters = NO_PARAMETERS
+
+
+FETCH_ID: Final = Constrained(U32, 1, 0xFFFF_FFFF)
+"""The ID of a FETCH: 32 bits, as the data context in data headers; 0 is not an ID."""
+
+_HOPS: Final = Constrained(VARINT, 0, MAX_HOPS)
+
+FETCH_REQUEST: Final = Layout(
+    FetchRequest,
+    ("source", NODE_ID),
+    ("target", NODE_ID),
+    ("fetch_id", FETCH_ID),
+    ("hops", _HOPS),
+    ("element_hashes", ELEMENT_HASHES),
+    ("name_hash", U64),
+    ("full_name_hash", U64),
+    ("scope", LABELS),
+    ("data", SUBSCRIBE_DATA),
+    ("parameters", PARAMETERS),
+)
+FETCH_RESPONSE: Final = Layout(
+    FetchResponse,
+    ("source", NODE_ID),
+    ("fetch_id", FETCH_ID),
+    ("responder", NODE_ID),
+    ("hops", _HOPS),
+    ("code", VARINT),
+    ("reason", REASON),
+    ("retry_after_ms", VARINT),
+    ("data", SUBSCRIBE_DATA),
+    ("parameters", PARAMETERS),
+)
+FETCH_CANCEL: Final = Layout(
+    FetchCancel,
+    ("source", NODE_ID),
+    ("target", NODE_ID),
+    ("fetch_id", FETCH_ID),
+    ("hops", _HOPS),
+    ("parameters", PARAMETERS),
+)
 
 
 # Session
@@ -300,3 +442,75 @@ Message: TypeAlias = (
     | ProbeResponse
 )
 """Any message that this package knows."""
+
+
+# Framing
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownMessage:
+    """A message of an unknown odd type, to be ignored; it can be encoded again unchanged."""
+
+    message_type: int
+    body: bytes
+
+    def __post_init__(self) -> None:
+        if self.message_type & 1 == 0:
+            raise EncodeError(f"message type {self.message_type:#x} is even: it must be understood")
+
+
+Incoming: TypeAlias = "Message | UnknownMessage"
+"""The result of the decoder."""
+
+_KNOWN = {int(kind): (kind.name, layout) for kind, layout in LAYOUTS.items()}
+
+
+def read_message(reader: Reader, *, max_size: int = MIN_MESSAGE_BYTES) -> Incoming:
+    """Read one message; ``max_size`` is the largest body that this side offered to accept."""
+    message_type = reader.varint("type")
+    known = _KNOWN.get(message_type)
+    if known is None and message_type & 1 == 0:
+        raise UnknownMessageError(message_type)
+    size = reader.varint("length")
+    if size > max_size:
+        raise MessageTooLargeError(size, max_size)
+    if known is None:
+        return UnknownMessage(message_type, reader.take(size, "body"))
+    name, layout = known
+    body = reader.sub(size, name)
+    message: Message = layout.read(body, name)
+    body.expect_end(name)
+    return message
+
+
+def write_message(writer: Writer, message: Incoming, *, max_size: int = MAX_MESSAGE_BYTES) -> None:
+    """Write one message; raise if its body is over ``max_size``, the limit of the peer."""
+    if isinstance(message, UnknownMessage):
+        message_type, body = message.message_type, message.body
+    else:
+        kind = TYPES[type(message)]
+        inner = Writer()
+        LAYOUTS[kind].write(inner, message, kind.name)
+        message_type, body = int(kind), inner.getvalue()
+    if len(body) > max_size:
+        name = MessageType(message_type).name if message_type in _KNOWN else f"{message_type:#x}"
+        writer.fail(name, f"a body of {len(body)} bytes is over the limit of {max_size}")
+    writer.varint(message_type, "type")
+    writer.varint(len(body), "length")
+    writer.raw(body)
+
+
+def encode(message: Incoming, *, max_size: int = MAX_MESSAGE_BYTES) -> bytes:
+    """Return one message as bytes."""
+    writer = Writer()
+    write_message(writer, message, max_size=max_size)
+    return writer.getvalue()
+
+
+def decode(
+    data: ByteSource, *, pos: int = 0, max_size: int = MIN_MESSAGE_BYTES
+) -> tuple[Incoming, int]:
+    """Return the message at ``pos`` of a stream's bytes, and the position after it."""
+    reader = Reader(data, partial=True, pos=pos)
+    message = read_message(reader, max_size=max_size)
+    return message, reader.pos

@@ -7,12 +7,10 @@
              v   |                                          v   |
     +-------------------------------------------------------------------+
     | PeeringSession (session)                                          |
-    |   control_streams   which stream carries control messages         |
-    |   dialect           bytes <-> messages: laps2 or cpp              |
-    |   state, rights     may this message come now, from this side     |
-    |   handshake         offers, choices, proofs of laps-2             |
-    |   forwarding        subscriber node sets: sns, unknown            |
-    |   outbox            what is to be sent, by stream                 |
+    |   control_streams   the control stream, and what is sent on it    |
+    |   dialect           bytes <-> messages, handshake: laps2 or cpp   |
+    |   state             which message is allowed: states and rights   |
+    |   forwarding        subscriber node sets, data before its set     |
     +-------------------------------------------------------------------+
     arbitration           which of two connections is the control connection
 
@@ -23,7 +21,6 @@ Everything that other packages need is exported here.
 """
 
 from laps_wire.peering.session.arbitration import Arbiter, Claim, Grant, Verdict, grants_control
-from laps_wire.peering.session.control_streams import Ending
 from laps_wire.peering.session.cpp import CPP_16, CPP_18, CppDialect, to_cpp_node
 from laps_wire.peering.session.dialect import HANDSHAKE_SECONDS, Dialect, SessionConfig
 from laps_wire.peering.session.events import (
@@ -38,9 +35,12 @@ from laps_wire.peering.session.events import (
     ControlStreamMoved,
     DataDropped,
     Draining,
+    Drop,
+    Dropped,
+    Ending,
     Established,
     Event,
-    FetchSaid,
+    FetchReceived,
     NodesAdvertised,
     NodesWithdrawn,
     ProbeAnswered,
@@ -60,13 +60,10 @@ from laps_wire.peering.session.events import (
     SyncRequested,
     Transmit,
 )
-from laps_wire.peering.session.forwarding import ForwardingState
+from laps_wire.peering.session.forwarding import ForwardingState, SnsStanding
 from laps_wire.peering.session.laps2 import LAPS2, Laps2Dialect
-from laps_wire.peering.session.rights import Rights
 from laps_wire.peering.session.session import PeeringSession
-from laps_wire.peering.session.sns import SnsStanding
-from laps_wire.peering.session.state import Kind, Role, State
-from laps_wire.peering.session.unknown import Drop, Dropped
+from laps_wire.peering.session.state import Kind, Rights, Role, State
 
 __all__ = [
     "CPP_16",
@@ -93,7 +90,7 @@ __all__ = [
     "Ending",
     "Established",
     "Event",
-    "FetchSaid",
+    "FetchReceived",
     "ForwardingState",
     "Grant",
     "Kind",

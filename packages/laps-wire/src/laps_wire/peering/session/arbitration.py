@@ -1,16 +1,16 @@
-"""One control connection between two nodes, whoever dialled, however many connections there are.
+"""The choice of one control connection between two nodes that may have several connections.
 
-Seed 000 (Connection Establishment) says: of several parallel connections the first one made carries
-control; when both nodes dial at the same time, the connection dialled by the node with the lowest
-node id does. Neither "first" nor "the same time" can be seen by two nodes alike, so we say what
-they mean in messages, and let exactly one side decide about each connection.
+Seed 000 (Connection Establishment): of several parallel connections, the first one carries control.
+If both nodes dial at the same time, the connection dialled by the node with the lowest node ID
+carries control. Two nodes cannot observe "first" and "the same time" alike. So this module defines
+both in terms of messages, and exactly one side decides about each connection.
 
 **Asking and granting** (docs/spec/laps-2.md, 4.4). A dialler *asks* for control in PROOF (mode
 control or both). The listener *grants* or *denies* it with the mode in CONNECT_RESPONSE. A node
 asks on one connection at a time, and only while it holds no control connection with that peer. The
-listener looks at this table::
+listener decides by this table::
 
-    what the listener itself has        listener's id        listener's id
+    what the listener itself has        listener's ID        listener's ID
     with that peer, on another          is the lower         is the higher
     connection
     ---------------------------------   ------------------   ------------------
@@ -20,22 +20,22 @@ listener looks at this table::
 
 A denied connection carries data only; if it was to carry control alone, it is refused.
 
-**Why both sides agree.** Take a low node L and a high node H, and call a connection by its dialler.
-A granter holds what it granted from that moment, a dialler from the answer on.
+**Why both sides agree.** Let L be the node with the lower ID and H the other one. A connection is
+named by its dialler. A granter holds control from its grant on, a dialler from the answer on.
 
-- Two connections of one dialler: one listener answers both, one after the other, and grants once.
-- L's and H's: L grants H's only while it has no request of its own out, and after that it does not
-  ask. So if L's request is out, H's is denied, now or later; and H's own request does not keep it
-  from granting L's. If L's request is not out, L has granted, H's is the one, and L's never asks.
+- Two connections of one dialler: the same listener answers both in sequence, and grants once.
+- L's and H's: L grants H's only while no request of L is unanswered, and after the grant L does not
+  ask. If L's request is unanswered, H's request is denied; H's own request does not keep H from
+  granting L's. If L has no request, L grants H's, and L never asks.
 
-So a connection is denied only because another one was granted or will be, and never are two granted
-that are both alive. If the winner dies before it is established, nobody holds control, and the next
-dialler gets it (the shell dials again; who may ask is :attr:`Arbiter.may_ask`).
+So a connection is denied only if another one was granted or will be. Two connections that are both
+alive are never both granted. If the granted connection ends before it is established, no node holds
+control, and the next dialler gets it. :attr:`Arbiter.may_ask` says whether a node may ask.
 
-**What is known late.** A node may hear of a grant while it still believes in an older control
-connection. The granter had none left, so the older one is dead at the other end: it is *superseded*
-and the caller closes it. In the same way a peer that comes back with a higher boot epoch supersedes
-every connection of its former life, and one with a lower epoch is that former life: stale.
+**Superseded connections.** A node may receive a grant while it still holds an older control
+connection. The granter had none, so the older connection has ended at the other side: it is
+*superseded*, and the caller closes it. A peer that returns with a higher boot epoch supersedes all
+connections of its earlier epoch. A connection of a lower epoch is *stale*.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ K = TypeVar("K")
 
 @unique
 class Claim(Enum):
-    """What a node has with one peer, over all connections but the one in question."""
+    """What a node has with one peer on all its other connections."""
 
     NOTHING = "nothing"
     ASKED = "asked"
-    """It dialled, asked for control and has no answer yet."""
+    """The node dialled, asked for control and has no answer yet."""
     HELD = "held"
     """A connection between the two carries control."""
 
@@ -67,14 +67,14 @@ class Grant(Enum):
     """What a connection may be used for."""
 
     CONTROL = "control"
-    """The connection that carries control (and data, if its mode says so)."""
+    """The connection carries control, and data if its mode includes data."""
     DATA = "data"
-    """Data only: another connection carries control, or none was asked for."""
+    """Data only: another connection carries control, or the dialler did not ask for control."""
     STALE = "stale"
-    """Nothing: the peer at the other end is an earlier life of a node that has restarted since."""
+    """Nothing: the connection belongs to an earlier boot epoch of a restarted node."""
 
 
-# (what the listener has, the listener's id is the lower one) -> grant control to the dialler.
+# (what the listener has, whether its ID is the lower one) -> grant control to the dialler.
 _TABLE: Final[dict[tuple[Claim, bool], bool]] = {
     (Claim.NOTHING, True): True,
     (Claim.NOTHING, False): True,
@@ -86,29 +86,29 @@ _TABLE: Final[dict[tuple[Claim, bool], bool]] = {
 
 
 def grants_control(own: Claim, *, local: int, peer: int) -> bool:
-    """Whether node ``local``, which has ``own``, grants control to ``peer``, which asks for it."""
+    """Return whether node ``local``, which has ``own``, grants the request of ``peer``."""
     return _TABLE[own, local < peer]
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict(Generic[K]):
-    """What follows for the connections between two nodes."""
+    """The result of a grant or an answer, for the connections between two nodes."""
 
     grant: Grant
-    """What the connection in question may be used for."""
+    """What the connection may be used for."""
     superseded: tuple[K, ...] = ()
-    """Connections that are dead at the other end; close them."""
+    """Connections that have ended at the other side; the caller closes them."""
 
 
 class Arbiter(Generic[K]):
-    """All connections between this node and one peer, by any key that the caller likes.
+    """All connections between this node and one peer, by a key of the caller's choice.
 
-    Events, in the order in which they happen to a connection:
+    Calls for one connection, in order:
 
-    - we dial: :meth:`dialled`, just before PROOF (ask only if :attr:`may_ask`), then
-      :meth:`answered`, on CONNECT_RESPONSE;
-    - the peer dials: :meth:`answer`, just before CONNECT_RESPONSE;
-    - either ends: :meth:`closed`.
+    - dialled by this node: :meth:`dialled` just before PROOF (``ask`` only if :attr:`may_ask`),
+      then :meth:`answered` on CONNECT_RESPONSE;
+    - dialled by the peer: :meth:`answer` just before CONNECT_RESPONSE;
+    - at the end of the connection: :meth:`closed`.
     """
 
     __slots__ = ("_asked", "_held", "_open", "_peer_epoch", "local", "peer")
@@ -119,32 +119,32 @@ class Arbiter(Generic[K]):
         self.local = local
         self.peer = peer
         self._peer_epoch = -1
-        self._open: dict[K, int | None] = {}  # with the peer's epoch, once it is known
+        self._open: dict[K, int | None] = {}  # the peer's epoch, None until it is known
         self._asked: K | None = None
         self._held: K | None = None
 
     @property
     def held(self) -> K | None:
-        """The connection that carries control, as far as this side knows."""
+        """The connection that carries control, as far as this node knows."""
         return self._held
 
     @property
     def claim(self) -> Claim:
-        """What this side has with the peer."""
+        """What this node has with the peer."""
         if self._held is not None:
             return Claim.HELD
         return Claim.NOTHING if self._asked is None else Claim.ASKED
 
     @property
     def may_ask(self) -> bool:
-        """Whether the next connection that we dial may ask for control."""
+        """Whether the next connection that this node dials may ask for control."""
         return self.claim is Claim.NOTHING
 
     def __len__(self) -> int:
         return len(self._open)
 
     def dialled(self, key: K, *, ask: bool) -> None:
-        """PROOF goes out on a connection that we dialled, with or without asking for control."""
+        """Record a connection that this node dialled, before PROOF with or without ``ask``."""
         if key in self._open:
             raise StateError(f"connection {key!r} is already known")
         if ask:
@@ -154,7 +154,7 @@ class Arbiter(Generic[K]):
         self._open[key] = None
 
     def answered(self, key: K, *, control: bool, epoch: int) -> Verdict[K]:
-        """CONNECT_RESPONSE came in on a connection that we dialled."""
+        """Record CONNECT_RESPONSE on a connection that this node dialled."""
         if key not in self._open:
             raise StateError(f"connection {key!r} is not known")
         asked = self._asked == key
@@ -166,14 +166,14 @@ class Arbiter(Generic[K]):
         if not (control and asked):
             return Verdict(Grant.DATA, superseded)
         if self._held is not None:
-            # The granter holds nothing else, so what we believed in has ended there.
+            # The granter holds no other connection, so the held one has ended there.
             superseded += (self._held,)
             del self._open[self._held]
         self._held = key
         return Verdict(Grant.CONTROL, superseded)
 
     def answer(self, key: K, *, ask: bool, epoch: int) -> Verdict[K]:
-        """Decide what to say in CONNECT_RESPONSE on a connection that the peer dialled."""
+        """Decide about a connection that the peer dialled, before CONNECT_RESPONSE."""
         if key in self._open:
             raise StateError(f"connection {key!r} is already known")
         superseded = self._meet(key, epoch)
@@ -185,7 +185,7 @@ class Arbiter(Generic[K]):
         return Verdict(Grant.DATA, superseded)
 
     def closed(self, key: K) -> None:
-        """The connection has ended, for whatever reason; unknown ones are no fault."""
+        """Remove a connection that has ended; an unknown key is ignored."""
         self._open.pop(key, None)
         if self._asked == key:
             self._asked = None
@@ -193,7 +193,7 @@ class Arbiter(Generic[K]):
             self._held = None
 
     def _meet(self, key: K, epoch: int) -> tuple[K, ...] | None:
-        """Note the life of the peer that ``key`` leads to; ``None`` if that life is over."""
+        """Record the peer's epoch of ``key``; return the superseded keys, None for a stale one."""
         if epoch < self._peer_epoch:
             self.closed(key)
             return None

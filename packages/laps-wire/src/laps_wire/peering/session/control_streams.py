@@ -1,8 +1,8 @@
-"""Which bidirectional stream is the control stream: latching, and moving to a new one.
+"""The control stream: which bidirectional stream it is, how it moves, and what is queued for it.
 
 The dialler opens the control stream; the listener latches on to it. The dialler may open another
-one at any time, and the listener moves there with the first control message that it receives on it
-(seed 000, Sending/Receiving Control Messages). Both ends follow one rule for reading::
+one at any time. The listener moves to it with the first control message that it receives there
+(seed 000, Sending/Receiving Control Messages). Both sides follow one rule for reading::
 
               first whole message on a newer stream
       ┌───────────────────────────────────────────────────────┐
@@ -12,62 +12,66 @@ one at any time, and the listener moves there with the first control message tha
                                0 is still read           or finished if the peer had finished it;
                                                          a partial message of 0 is discarded
 
-and differ in when they write: the dialler writes to the new stream as soon as it is open (and
-finishes its half of the old one), the listener once it has moved. So no side ever reads messages
-from two streams, and what still arrives on an older stream is dropped.
+The sides differ in writing. The dialler writes to the new stream as soon as it is open, and
+finishes its half of the old one. The listener writes to the new stream after it has moved. So no
+side reads messages from two streams, and what still arrives on an older stream is dropped.
 
-Messages that were under way on the old stream may be lost in a move. ``Moved.clean`` says whether
-everything that the peer wrote to the old stream was read; only then is nothing missing.
+Messages in flight on the old stream may be lost in a move. ``Moved.clean`` is true if everything
+that the peer wrote to the old stream was read, so that nothing is lost.
 
-Stream ids are QUIC's: of the bidirectional ones, those that the dialler opened are divisible by 4.
-A newer stream has a higher id, so an old stream that is overtaken by a newer one, which QUIC
-allows, is told by its id. Buffers are bounded: one message of the latched stream, one of the
-candidate.
+Stream IDs are QUIC's: bidirectional streams of the dialler have IDs divisible by 4. A newer stream
+has a higher ID, so an old stream that a newer one overtakes is recognised by its ID. Buffers are
+bounded: one message of the latched stream, one of the candidate.
+
+:class:`Outbox` queues what goes to the transport. A control message is queued for the stream that
+is written to at that moment. If there is none (the peer stopped it, and no new one is open yet),
+the message waits. If a stream is reset, its queued messages wait for the next stream.
+
+Messages that the synchronisation after a move repeats do not wait: sets, and the marks around a
+synchronisation. A partial synchronisation on a new stream would be a violation, because its
+beginning was on the old stream (docs/spec/laps-2.md, 5.4 and 6.1).
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from enum import Enum, unique
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from laps_wire.errors import IncompleteError, ProtocolViolation, StateError
 from laps_wire.peering.errors import LimitExceededError
+from laps_wire.peering.session.events import (
+    ConnectionClose,
+    Ending,
+    StreamData,
+    StreamEnd,
+    Transmit,
+)
 from laps_wire.peering.session.state import Role
 
 __all__ = [
+    "MAX_JOINED_BYTES",
     "MAX_STALE_STREAMS",
     "Assembler",
     "ControlStreams",
-    "Ending",
     "LatchItem",
     "Lost",
     "Moved",
+    "Outbox",
     "Received",
     "StreamEnding",
 ]
 
+
 M = TypeVar("M")
 
 MAX_STALE_STREAMS: Final = 64
-"""How many abandoned streams that the peer has not ended yet we remember; more ends the session."""
-
-
-@unique
-class Ending(Enum):
-    """How one half of a stream is ended."""
-
-    FINISH = "finish"
-    """Our half, after everything that was written to it (FIN)."""
-    RESET = "reset"
-    """Our half, at once (RESET_STREAM)."""
-    STOP = "stop"
-    """The peer's half: we no longer read it (STOP_SENDING)."""
+"""The most abandoned streams that the peer has not ended; more ends the session."""
 
 
 class Received(NamedTuple, Generic[M]):
-    """A control message was received on the latched stream; there is one for every message."""
+    """A control message on the latched stream."""
 
     message: M
 
@@ -79,14 +83,14 @@ class Moved:
     old: int
     new: int
     clean: bool
-    """Whether the old stream was finished by the peer and read to its end, and none was skipped."""
+    """Whether the old stream was read to the peer's FIN, and no stream was skipped."""
     discarded: int
-    """Bytes of a partial message on the old stream that were dropped."""
+    """The number of dropped bytes of a partial message on the old stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The peer ended the control stream, and no newer one is there yet.
+    """The peer ended the control stream, and there is no newer one yet.
 
     A dialler opens a new one; a listener waits for it.
     """
@@ -96,7 +100,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class StreamEnding:
-    """One half of a stream is to be ended."""
+    """A request to end one half of a stream."""
 
     stream_id: int
     ending: Ending
@@ -106,20 +110,20 @@ LatchItem: TypeAlias = "Received[M] | Moved | Lost | StreamEnding"
 
 
 class Assembler(Generic[M]):
-    """The unread bytes of one stream: chunks go in, whole messages come out.
+    """The unread bytes of one stream, from which whole messages are decoded.
 
     ::
 
         feed ──> pending (grows)          data (fixed)            next ──> a message
                  "wait for 37 more" ────> [ read │ unread ]  ────>         or None: more is needed
                  joined when that         decoded at ``pos``
-                 many are there
+                 many have arrived
 
-    A decoder that runs out of bytes says how many are missing at least. Until they are there
-    nothing is decoded again: a message that comes byte by byte costs as much as one that is whole.
+    A decoder that runs out of bytes reports the least number of missing bytes. Nothing is decoded
+    before they have arrived, so a message in many chunks costs no more than one in a single chunk.
 
-    ``decode(data, pos)`` gives ``(message, next pos)`` or raises ``IncompleteError`` or a
-    ``RemoteError``. It gets ``bytes`` that never change, so it may hold on to views of them.
+    ``decode(data, pos)`` returns ``(message, next pos)``, or raises ``IncompleteError`` or a
+    ``RemoteError``. Its ``bytes`` never change, so it may keep views of them.
     """
 
     __slots__ = ("_data", "_decode", "_needed", "_pending", "_pos")
@@ -132,19 +136,19 @@ class Assembler(Generic[M]):
         self._needed = 1
 
     def __len__(self) -> int:
-        """How many bytes wait for the rest of their message."""
+        """Return the number of unread bytes."""
         return len(self._data) - self._pos + len(self._pending)
 
     def feed(self, data: bytes) -> None:
-        """More bytes came in."""
+        """Add received bytes."""
         if self._needed == 1 and not self._pending and self._pos == len(self._data):
-            # Nothing waits, as almost always: what came is read where it is.
+            # The usual case: no unread bytes, so the chunk is decoded without joining.
             self._data, self._pos, self._needed = bytes(data), 0, 0
         else:
             self._pending += data
 
     def next(self) -> M | None:
-        """The next whole message; ``None`` if more bytes are needed."""
+        """Return the next whole message; None if more bytes are needed."""
         while True:
             if self._needed:
                 if len(self._pending) < self._needed:
@@ -164,23 +168,22 @@ class Assembler(Generic[M]):
                 return message
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all bytes."""
         self._data, self._pos, self._needed = b"", 0, 1
         self._pending.clear()
 
 
 class ControlStreams(Generic[M]):
-    """The control stream of one connection, by stream id.
+    """The control stream of one connection, by stream ID.
 
-    ``decode(data, pos)`` gives ``(message, next pos)`` or raises ``IncompleteError`` or a
-    ``RemoteError``; it must bound the size of a message by itself. ``admit(message)`` looks at the
-    first message on a newer stream and raises a ``RemoteError`` if it may not open one.
+    ``decode(data, pos)`` returns ``(message, next pos)``, or raises ``IncompleteError`` or a
+    ``RemoteError``; it limits the size of a message itself. ``admit(message)`` checks the first
+    message on a newer stream, and raises a ``RemoteError`` if the message may not open one.
 
     - Command: :meth:`open` (dialler).
-    - From the transport: :meth:`receive`, :meth:`reset`, :meth:`stopped`. They are generators: what
-      they yield happens in that order, and a fault is raised where it occurs, after what preceded
-      it.
-    - ``sending`` is the stream to write to, ``reading`` the latched one; ``None`` if there is none.
+    - From the transport: :meth:`receive`, :meth:`reset`, :meth:`stopped`. They are generators that
+      yield items in order; a fault is raised after the items that preceded it.
+    - ``sending`` is the stream to write to, ``reading`` the latched one; None if there is none.
     """
 
     __slots__ = (
@@ -211,7 +214,7 @@ class ControlStreams(Generic[M]):
         self._role = role
         self._decode = decode
         self._admit = admit
-        self._fixed = fixed  # the C++ relay answers on stream 0 whatever happens
+        self._fixed = fixed  # the C++ relay always answers on stream 0
         self.reading: int | None = None
         self.sending: int | None = None
         self._newest = -1
@@ -221,18 +224,18 @@ class ControlStreams(Generic[M]):
         self._ended = False  # the peer ended its half of the latched stream...
         self._finished = False  # ...with FIN, at the end of a message
         self._stale: set[int] = set()
-        # Streams other than the one we write to, whose half of ours the transport has reset because
-        # the peer stopped it. In order of age, for old ones are forgotten.
+        # Streams other than `sending` whose sending half the transport has reset, because the peer
+        # stopped it. In order of age: the oldest entries are removed.
         self._stopped: dict[int, None] = {}
 
     @property
     def buffered(self) -> int:
-        """How many bytes wait for the rest of their message."""
+        """The number of unread bytes."""
         return len(self._partial) + len(self._candidate)
 
     @property
     def stale(self) -> int:
-        """How many abandoned streams the peer has not ended yet."""
+        """The number of abandoned streams that the peer has not ended yet."""
         return len(self._stale)
 
     # Command
@@ -249,7 +252,7 @@ class ControlStreams(Generic[M]):
         if self.reading is None:
             self.reading = stream_id
             return ()
-        # What waits on a stream that was opened in between and never answered is of no use.
+        # Bytes of a stream that was opened in between and never answered are discarded.
         self._candidate.clear()
         self._waiting = True
         if old is None:
@@ -263,7 +266,7 @@ class ControlStreams(Generic[M]):
     # From the transport
 
     def receive(self, stream_id: int, data: bytes, *, fin: bool = False) -> Iterator[LatchItem[M]]:
-        """Bytes came in on a bidirectional stream, perhaps its last ones."""
+        """Handle bytes of a bidirectional stream, with ``fin`` its last ones."""
         self._check(stream_id)
         if stream_id == self.reading:
             # Bytes of the latched stream, as almost always.
@@ -281,7 +284,7 @@ class ControlStreams(Generic[M]):
             yield from self._consider(stream_id, data, fin=fin)
 
     def reset(self, stream_id: int) -> Iterator[LatchItem[M]]:
-        """The peer reset its half of a bidirectional stream."""
+        """Handle the reset of the peer's half of a bidirectional stream."""
         self._check(stream_id)
         if stream_id == self.reading:
             yield from self._end(finished=False)
@@ -292,9 +295,9 @@ class ControlStreams(Generic[M]):
             yield from self._ended_unused(stream_id)
 
     def stopped(self, stream_id: int) -> Iterator[LatchItem[M]]:
-        """The peer no longer reads our half of a bidirectional stream (STOP_SENDING).
+        """Handle STOP_SENDING for a bidirectional stream.
 
-        The transport answers that with a reset of our half by itself (RFC 9000, 3.5).
+        The transport itself answers with a reset of the sending half (RFC 9000, 3.5).
         """
         self._check(stream_id)
         if stream_id == self.sending:
@@ -304,8 +307,6 @@ class ControlStreams(Generic[M]):
             self._stopped[stream_id] = None
             if len(self._stopped) > MAX_STALE_STREAMS:
                 del self._stopped[next(iter(self._stopped))]
-
-    # Inside
 
     def _check(self, stream_id: int) -> None:
         if stream_id & 3:
@@ -319,12 +320,12 @@ class ControlStreams(Generic[M]):
         return self._fixed and stream_id != 0
 
     def _messages(self) -> Iterator[Received[M]]:
-        """Every whole message of the latched stream."""
+        """Yield each whole message of the latched stream."""
         while (message := self._partial.next()) is not None:
             yield Received(message)
 
     def _end(self, *, finished: bool) -> Iterator[LatchItem[M]]:
-        """The peer ended its half of the latched stream; its partial message waits for the move."""
+        """Handle the end of the peer's half of the latched stream; a partial message is kept."""
         if self._ended:
             return
         self._ended, self._finished = True, finished
@@ -332,7 +333,7 @@ class ControlStreams(Generic[M]):
             yield Lost(self.reading)
 
     def _abandon(self, stream_id: int, *, ended: bool) -> Iterator[StreamEnding]:
-        """Something arrived on a stream that is not, or no longer, in use: drop it, end it once."""
+        """Drop what arrived on a stream that is not in use, and end that stream once."""
         known = stream_id in self._stale
         if ended:
             self._stale.discard(stream_id)
@@ -343,7 +344,7 @@ class ControlStreams(Generic[M]):
             yield from self._reset_ours(stream_id)
 
     def _reset_ours(self, stream_id: int) -> Iterator[StreamEnding]:
-        """End our half of a stream that we never wrote to, unless the transport has done it."""
+        """End the sending half of an unused stream, unless the transport has already ended it."""
         if stream_id in self._stopped:
             del self._stopped[stream_id]
         elif self._role is Role.LISTENER:
@@ -355,7 +356,7 @@ class ControlStreams(Generic[M]):
         self._stale.add(stream_id)
 
     def _consider(self, stream_id: int, data: bytes, *, fin: bool) -> Iterator[LatchItem[M]]:
-        """Bytes of a stream that is newer than the latched one."""
+        """Handle bytes of a stream that is newer than the latched one."""
         if stream_id > self._newest:
             former, self._newest = self._newest, stream_id
             if self._candidate:
@@ -377,7 +378,7 @@ class ControlStreams(Generic[M]):
             yield from self._end(finished=not self._partial)
 
     def _ended_unused(self, stream_id: int) -> Iterator[LatchItem[M]]:
-        """The peer ended a newer stream before its first message: there is nothing to move to."""
+        """Handle the end of a newer stream before its first message."""
         self._candidate.clear()
         self._waiting = False
         yield from self._reset_ours(stream_id)
@@ -385,7 +386,7 @@ class ControlStreams(Generic[M]):
             yield Lost(stream_id)
 
     def _move(self, stream_id: int) -> Iterator[LatchItem[M]]:
-        """The first message of a newer stream is there."""
+        """Move to a newer stream, whose first message has arrived."""
         old, ended, discarded = self.reading, self._ended, len(self._partial)
         clean = self._finished
         self.reading = stream_id
@@ -404,5 +405,95 @@ class ControlStreams(Generic[M]):
         if not ended:
             self._remember(old)
             yield StreamEnding(old, Ending.STOP)
-        # Of a stream that was skipped nobody knows what was on it.
+        # A skipped stream may have carried messages, so the move is not clean.
         yield Moved(old, stream_id, clean and stream_id == old + 4, discarded)
+
+
+# What is to be sent
+
+MAX_JOINED_BYTES: Final = 65_536
+"""The most bytes of control messages in one piece, unless a single message is longer."""
+
+
+class Outbox:
+    """An ordered queue of actions for the transport.
+
+    With ``single``, messages are not joined: the C++ relay handles one for each chunk.
+    """
+
+    __slots__ = ("_queue", "_single", "_waiting", "waiting_bytes")
+
+    def __init__(self, *, single: bool = False) -> None:
+        self._single = single
+        # Messages as (stream, bytes, whether a synchronisation repeats it), and ends of streams.
+        self._queue: deque[tuple[int, bytes, bool] | StreamEnd | ConnectionClose] = deque()
+        self._waiting: deque[bytes] = deque()
+        self.waiting_bytes = 0
+        """The number of bytes that wait for a stream."""
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether :meth:`poll` returns an action."""
+        return bool(self._queue)
+
+    def put(self, stream_id: int | None, data: bytes, repeated: bool = False) -> None:
+        """Queue a message for a stream; without one it waits, unless it will be repeated."""
+        if stream_id is not None:
+            self._queue.append((stream_id, data, repeated))
+        elif not repeated:
+            self._waiting.append(data)
+            self.waiting_bytes += len(data)
+
+    def adopt(self, stream_id: int) -> None:
+        """Queue the waiting messages for this stream."""
+        for data in self._waiting:
+            self.put(stream_id, data)
+        self._waiting.clear()
+        self.waiting_bytes = 0
+
+    def end(self, stream_id: int, ending: Ending, code: int = 0) -> None:
+        """End one half of a stream after its queued messages; with a reset, those wait again."""
+        if ending is Ending.RESET:
+            kept: deque[tuple[int, bytes, bool] | StreamEnd | ConnectionClose] = deque()
+            for item in self._queue:
+                if isinstance(item, tuple) and item[0] == stream_id:
+                    self.put(None, item[1], item[2])
+                else:
+                    kept.append(item)
+            self._queue = kept
+        self._queue.append(StreamEnd(stream_id, ending, code))
+
+    def close(self, code: int, reason: str) -> None:
+        """Close the connection after the queued actions; waiting messages are discarded."""
+        self._waiting.clear()
+        self.waiting_bytes = 0
+        self._queue.append(ConnectionClose(code, reason))
+
+    def clear(self) -> None:
+        """Discard everything, after the connection has ended."""
+        self._queue.clear()
+        self._waiting.clear()
+        self.waiting_bytes = 0
+
+    def poll(self) -> Transmit | None:
+        """Return the next action; None if there is none."""
+        queue = self._queue
+        if not queue:
+            return None
+        item = queue.popleft()
+        if not isinstance(item, tuple):
+            return item
+        stream_id, data, _ = item
+        if not queue or self._single:
+            return StreamData(stream_id, data, self._single)
+        pieces, size = [data], len(data)
+        while queue:
+            following = queue[0]
+            if not isinstance(following, tuple) or following[0] != stream_id:
+                break
+            size += len(following[1])
+            if size > MAX_JOINED_BYTES:
+                break
+            pieces.append(following[1])
+            queue.popleft()
+        return StreamData(stream_id, b"".join(pieces))

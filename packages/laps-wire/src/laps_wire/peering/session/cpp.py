@@ -1,13 +1,13 @@
-"""The dialect of the C++ LAPS relay: two messages and no proof, one control stream, no extras.
+"""The dialect of the C++ LAPS relay: a handshake of two messages without proof, one control stream.
 
-What the relay at the other end does and does not do (docs/spec/laps-cpp.md) decides a few things:
+The behaviour of the C++ relay (docs/spec/laps-cpp.md) has these consequences:
 
-- It handles one control message for each chunk that it receives, so each leaves by itself.
-- It answers on stream 0 whatever happens, so there is one control stream for ever.
-- It takes every session as mode both, bidirectional; the listener can not grant less.
-- A set is always described whole, has no version, and its id follows the counter of data contexts,
+- It handles one control message for each received chunk, so each message is sent separately.
+- It always answers on stream 0, so the control stream never moves.
+- It treats every session as mode both, bidirectional; a listener cannot grant less.
+- A set is always sent completely and has no version. Its ID follows the counter of data contexts,
   of which 1 is the control stream's.
-- A node type says nothing about behaviour: a "stub" floods like an Edge.
+- A node type does not determine behaviour: a "stub" floods like an Edge.
 """
 
 from __future__ import annotations
@@ -33,27 +33,34 @@ from laps_wire.peering.laps2 import (
     Stamp,
 )
 from laps_wire.peering.session import events
-from laps_wire.peering.session.dialect import SessionConfig, SnsDescription, SnsEnd, SnsOperation
+from laps_wire.peering.session.dialect import (
+    SessionConfig,
+    SnsDescription,
+    SnsDiff,
+    SnsEnd,
+    SnsOperation,
+    SnsRejection,
+    SnsSet,
+)
 from laps_wire.peering.session.events import (
     Agreement,
     AuthenticationRequired,
     AuthenticationStep,
 )
-from laps_wire.peering.session.sns import SnsDiff, SnsRejection, SnsSet
 from laps_wire.peering.session.state import Kind, Shape
 
 __all__ = ["CPP_16", "CPP_18", "CppDialect", "CppHandshake", "from_cpp_node", "to_cpp_node"]
 
 _SNS_PRIORITY: Final = 2
-"""What the C++ relay writes as the priority of every set, and never reads."""
+"""The priority that the C++ relay writes in every set, and never reads."""
 _VERSION: Final = 1
 """The version in the common header."""
 _PEER_SETTINGS: Final = Settings(hold_ms=0, max_sns_targets=0xFFFF)
-"""What a C++ relay takes: it has no hold time, and a set is counted in 16 bits."""
+"""The settings of a C++ relay: no hold time, and a 16-bit count of targets."""
 
 
 def to_cpp_node(info: NodeInfo) -> cpp.NodeInfo:
-    """Our node information, as far as the C++ relay's has room for it."""
+    """Return node information in the format of the C++ relay, without fields that it lacks."""
     node = info.node
     if node.relay_type is RelayType.CONTROL:
         raise EncodeError("the C++ relay knows no control servers")
@@ -69,8 +76,8 @@ def to_cpp_node(info: NodeInfo) -> cpp.NodeInfo:
 
 
 def from_cpp_node(info: cpp.NodeInfo) -> NodeInfo:
-    """A C++ relay's information about itself, as ours; it has no epoch, so that is 0."""
-    # 0.0, 0.0 is "not configured" there, and nothing keeps a value in its range.
+    """Return a C++ relay's node information in the format of ``laps-2``, with epoch 0."""
+    # The C++ relay sends 0.0, 0.0 if no location is configured, and does not check ranges.
     known = (info.longitude, info.latitude) != (0.0, 0.0)
     sane = abs(info.longitude) <= 180 and abs(info.latitude) <= 90
     return NodeInfo(
@@ -85,7 +92,7 @@ def from_cpp_node(info: cpp.NodeInfo) -> NodeInfo:
 
 
 class CppHandshake:
-    """Connect and ConnectResponse: one side of it."""
+    """One side of a handshake of Connect and ConnectResponse."""
 
     def __init__(self, config: SessionConfig) -> None:
         self._config = config
@@ -94,22 +101,22 @@ class CppHandshake:
         self._peer: NodeInfo | None = None
 
     def connect(self) -> cpp.Connect:
-        """The first message."""
+        """Return the first message."""
         return cpp.Connect(cpp.PeerMode(self._mode), to_cpp_node(self._config.node_info))
 
     def on_connect(self, message: cpp.Connect) -> AuthenticationRequired:
-        """The application decides at once: there is no challenge."""
+        """Return a request to verify: there is no challenge."""
         self._mode = Mode(message.mode)
         return self._ask(message.node_info)
 
     def on_response(self, message: cpp.ConnectResponse) -> AuthenticationRequired:
-        """The listener accepted; its refusals are of another kind."""
+        """Return a request to verify; a refusal has another kind."""
         if message.node_info is None:
             raise ProtocolViolation("an acceptance without node information")
         return self._ask(message.node_info)
 
     def respond(self, mode: Mode, direction: Direction, evidence: Evidence) -> cpp.ConnectResponse:
-        """The acceptance to send."""
+        """Return the acceptance to send."""
         if mode is not self._mode or direction is not Direction.BIDIRECTIONAL:
             raise StateError(
                 f"a C++ relay can only be granted what it asked for: {self._mode.name}"
@@ -119,21 +126,21 @@ class CppHandshake:
         return cpp.ConnectResponse(cpp.ConnectError.NONE, to_cpp_node(self._config.node_info))
 
     def transcript(self, mode: Mode, direction: Direction, evidence: Evidence) -> bytes:  # noqa: ARG002
-        """Nothing is signed."""
+        """Return no bytes: the C++ relay has no signatures."""
         return b""
 
     def on_challenge(self, message: Any) -> AuthenticationRequired:
-        """There is none; the state machine does not let one through."""
+        """Raise ``ProtocolViolation``: the C++ relay has no such message."""
         raise ProtocolViolation(f"{type(message).__name__} is unknown to the C++ relay")
 
     on_proof = on_challenge
 
     def prove(self, mode: Mode, direction: Direction, evidence: Evidence) -> Any:  # noqa: ARG002
-        """There is none."""
+        """Raise ``StateError``: the C++ relay has no proofs."""
         raise StateError("a C++ relay asks for no proof")
 
     def agreement(self) -> Agreement:
-        """What was agreed on."""
+        """Return the agreement."""
         if self._peer is None:
             raise StateError("the handshake has not come that far")
         return Agreement(
@@ -191,7 +198,7 @@ _CODES: Final[dict[int, CloseCode]] = {cpp.ConnectError.NOT_AUTHORIZED: CloseCod
 
 @dataclass(frozen=True, slots=True)
 class CppDialect:
-    """The C++ relay's protocol, as one of its two builds speaks it."""
+    """The protocol of one of the two builds of the C++ relay."""
 
     build: cpp.Build
     shape: Shape = Shape.PLAIN
@@ -211,25 +218,25 @@ class CppDialect:
         return CppHandshake(config)
 
     def decode(self, data: bytes, pos: int, max_size: int) -> tuple[cpp.Incoming, int]:  # noqa: ARG002
-        """The message at ``pos`` of a stream's bytes; the dialect bounds its size by itself."""
+        """Return the message at ``pos`` of a stream's bytes; ``cpp.decode`` limits its size."""
         return cpp.decode(data, self.build, pos=pos)
 
     def encode(self, message: cpp.Incoming, max_size: int) -> bytes:  # noqa: ARG002
-        """A message as bytes."""
+        """Return a message as bytes."""
         return cpp.encode(message, self.build)
 
     def kind(self, message: Any) -> Kind | None:
-        """What a message is; a response with an error is a refusal."""
+        """Return the kind of a message; a response with an error is a refusal."""
         if isinstance(message, cpp.ConnectResponse) and message.error != cpp.ConnectError.NONE:
             return Kind.REFUSED
         return _KINDS.get(type(message))
 
     def event(self, now: float, message: Any) -> events.Event | None:  # noqa: ARG002
-        """What to tell the application."""
+        """Return the event for a message that has no other effect."""
         make = _EVENTS.get(type(message))
         return None if make is None else make(message)
 
-    # The session's own messages: most do not exist here
+    # The session's own messages, most of which the C++ relay does not have
 
     def refusal(
         self,
@@ -238,53 +245,53 @@ class CppDialect:
         retry_after_ms: int,  # noqa: ARG002
         redirect: tuple[str, ...],  # noqa: ARG002
     ) -> cpp.ConnectResponse:
-        """ConnectResponse with an error; there is no room for more."""
+        """Return ConnectResponse with an error; it has no field for the rest."""
         denied = code == CloseCode.NOT_AUTHORIZED
         error = cpp.ConnectError.NOT_AUTHORIZED if denied else cpp.ConnectError.CONNECT_ERROR
         return cpp.ConnectResponse(error, None)
 
     def keepalive(self) -> None:
-        """QUIC's own keep-alive is in use instead."""
+        """Return None: QUIC's own keep-alive is used instead."""
 
     def latch(self, generation: int) -> Any:
-        """There is one control stream for ever."""
+        """Raise ``StateError``: the control stream never moves."""
         raise StateError(f"a C++ relay knows no control stream {generation}")
 
     def generation(self, message: Any) -> None:
-        """No message is of that kind."""
+        """Return None: the C++ relay has no such message."""
 
     def drain(self, seconds: float, reason: str, alternates: tuple[str, ...]) -> None:
-        """Nobody announces an end."""
+        """Return None: the C++ relay has no such message."""
 
     def stay(self) -> None:
-        """Nobody was told."""
+        """Return None: the C++ relay has no such message."""
 
     def sync(self, bases: Bases, *, begin: bool) -> None:
-        """Nothing marks a synchronisation."""
+        """Return None: the C++ relay has no such message."""
 
     # Subscriber node sets
 
     def read_sns(self, message: Any) -> Sequence[SnsOperation]:
-        """What a message about sets means."""
+        """Return the operations of a message about sets."""
         if isinstance(message, cpp.SubscribeNodeSetAdvertised):
             return (SnsDescription(message.sns_id, None, message.nodes),)
         return (SnsEnd(message.sns_id),)
 
     def write_sns(self, steps: Sequence[SnsDiff], now: SnsSet, *, whole: bool) -> list[cpp.Message]:  # noqa: ARG002
-        """A change is written as the whole set.
+        """Return the complete set, also for a change; nothing for a set without targets.
 
-        One without targets is not: the C++ relay writes none like that, it withdraws the set.
+        The C++ relay withdraws a set that has no targets left.
         """
         if not now.ordered:
             return []
         return [cpp.SubscribeNodeSetAdvertised(now.sns_id, _SNS_PRIORITY, now.ordered)]
 
     def write_sns_end(self, sns_id: int) -> cpp.SubscribeNodeSetWithdrawn:
-        """The set is over."""
+        """Return the message that ends a set."""
         return cpp.SubscribeNodeSetWithdrawn(sns_id)
 
     def write_sns_refusal(self, rejection: SnsRejection) -> None:
-        """Nobody refuses a set; it is just not served."""
+        """Return None: the C++ relay has no such message, and does not serve the set."""
 
 
 CPP_16: Final = CppDialect(cpp.DRAFT16)

@@ -1,8 +1,9 @@
-"""What differs between the peering protocols: a dialect is a strategy, the session is one.
+"""The interface between a session and a peering protocol: a dialect is a strategy of the session.
 
-A dialect knows bytes and messages. It says of what :class:`~laps_wire.peering.session.state.Kind` a
-message is, what event it becomes, how a subscriber node set is put into messages, and how the
-handshake goes. It keeps no state; the handshake does, and only until the session is established.
+A dialect maps bytes to messages, and messages to a
+:class:`~laps_wire.peering.session.state.Kind`. It turns messages into events, writes subscriber
+node sets as messages, and begins handshakes. A dialect has no state. A handshake has state until
+the session is established.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from typing import Any, Final, Protocol, TypeAlias
 from laps_wire.errors import EncodeError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2.codepoints import (
+    AUTH_CHALLENGE_BYTES,
+    SPKI_HASH_BYTES,
     VERSION_2_0,
     AuthScheme,
     Bases,
     Direction,
     Mode,
+    SnsRefusal,
 )
-from laps_wire.peering.laps2.handshake import Evidence
-from laps_wire.peering.laps2.limits import AUTH_CHALLENGE_BYTES, SPKI_HASH_BYTES
-from laps_wire.peering.laps2.node import NodeInfo
-from laps_wire.peering.laps2.settings import Settings
+from laps_wire.peering.laps2.handshake import Evidence, Settings
+from laps_wire.peering.laps2.information import NodeInfo
 from laps_wire.peering.session.events import Agreement, AuthenticationRequired, Event
-from laps_wire.peering.session.sns import SnsDiff, SnsRejection, SnsSet
 from laps_wire.peering.session.state import Kind, Role, Shape
 
 __all__ = [
@@ -34,47 +35,53 @@ __all__ = [
     "HANDSHAKE_SECONDS",
     "Dialect",
     "Handshake",
+    "NodeSet",
     "SessionConfig",
     "SnsChange",
     "SnsDescription",
+    "SnsDiff",
     "SnsEnd",
     "SnsOperation",
+    "SnsRejection",
+    "SnsSet",
 ]
 
 HANDSHAKE_SECONDS: Final = 10.0
-"""How long each step of a handshake may take, if not said otherwise."""
+"""The default time limit of each step of a handshake."""
 
 DEFAULT_SETTINGS: Final = Settings()
-"""What a relay holds for a peer, if not said otherwise."""
+"""The default settings of a relay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionConfig:
-    """What one side brings to a session."""
+    """The configuration of one side of a session."""
 
     role: Role
     node_info: NodeInfo
-    """We ourselves, with an empty path."""
+    """The node information of this side, with an empty path."""
     challenge: bytes
-    """32 random bytes, for this session only; the peer proves itself over them."""
+    """32 random bytes, for this session only; the peer's proof covers them."""
     mode: Mode = Mode.BOTH
-    """Dialler: the most to ask for. Listener: the most to grant."""
+    """Dialler: the widest mode to ask for. Listener: the widest mode to grant."""
     direction: Direction = Direction.BIDIRECTIONAL
-    """As with the mode: the most to ask for or to grant."""
+    """Dialler: the widest direction to ask for. Listener: the widest one to grant."""
     settings: Settings = DEFAULT_SETTINGS
     features: tuple[int, ...] = ()
-    """The features that we would use, ascending."""
+    """The features that this side supports, ascending."""
     versions: tuple[int, ...] = (VERSION_2_0,)
-    """The versions that we speak, ascending."""
+    """The versions that this side supports, ascending."""
     schemes: tuple[int, ...] = (AuthScheme.NONE,)
-    """The authentication schemes in which we prove ourselves and check proofs, ascending."""
+    """The authentication schemes that this side can use and verify, ascending."""
     spki_hash: bytes = bytes(SPKI_HASH_BYTES)
-    """SHA-256 of the listener's TLS key, as this side of the TLS handshake sees it."""
+    """SHA-256 of the listener's TLS key, as this side of the TLS handshake received it."""
     handshake_seconds: float = HANDSHAKE_SECONDS
     """How long each step of the handshake may take."""
+    keepalive_seconds: float = 0.0
+    """The silence after which KEEPALIVE is sent, at most half of the hold time; 0: a quarter."""
 
     def __post_init__(self) -> None:
-        """Refuse here what would otherwise fail in the middle of a handshake."""
+        """Raise ``EncodeError`` for values that would make the handshake fail later."""
         for name, size in (("challenge", AUTH_CHALLENGE_BYTES), ("spki_hash", SPKI_HASH_BYTES)):
             if len(getattr(self, name)) != size:
                 raise EncodeError(f"{name}: {len(getattr(self, name))} bytes where {size} belong")
@@ -88,16 +95,72 @@ class SessionConfig:
             raise EncodeError("node_info: a node that speaks for itself has an empty path")
 
 
-# What a message about subscriber node sets means
+# Subscriber node sets, as they pass between a session and its dialect
+
+
+@dataclass(frozen=True, slots=True)
+class SnsSet:
+    """One subscriber node set."""
+
+    sns_id: int
+    version: int
+    targets: NodeSet
+    hops: int = 0
+    """The depth of the chain of sets: 0 at the o-relay."""
+    scope: str = ""
+    """The class of service that policy gave the data; "" if none."""
+
+    @property
+    def ordered(self) -> tuple[NodeId, ...]:
+        """The targets, lowest first, as on the wire."""
+        return tuple(sorted(self.targets))
+
+
+NodeSet: TypeAlias = frozenset[NodeId]
+"""Targets of a set."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnsDiff:
+    """A change of a set: disjoint, ascending targets. False if nothing changed."""
+
+    sns_id: int
+    version: int
+    added: tuple[NodeId, ...] = ()
+    removed: tuple[NodeId, ...] = ()
+
+    @classmethod
+    def between(cls, sns_id: int, version: int, old: NodeSet, new: NodeSet) -> SnsDiff:
+        """Return the change from ``old`` to ``new``."""
+        return cls(sns_id, version, tuple(sorted(new - old)), tuple(sorted(old - new)))
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed)
+
+
+@dataclass(frozen=True, slots=True)
+class SnsRejection:
+    """A set that the receiver does not serve; the session continues."""
+
+    sns_id: int
+    version: int
+    code: SnsRefusal
+    targets: tuple[NodeId, ...] = ()
+    """The targets that are not served; empty: the whole set."""
+    removed: tuple[NodeId, ...] = ()
+    """The targets that were served before."""
+
+
+# The content of a message about subscriber node sets
 
 
 @dataclass(frozen=True, slots=True)
 class SnsDescription:
-    """A set, whole."""
+    """A complete set."""
 
     sns_id: int
     version: int | None
-    """``None`` if the dialect has no versions."""
+    """None if the dialect has no versions."""
     targets: tuple[NodeId, ...]
     hops: int = 0
     scope: str = ""
@@ -115,7 +178,7 @@ class SnsChange:
 
 @dataclass(frozen=True, slots=True)
 class SnsEnd:
-    """A set is over."""
+    """The end of a set."""
 
     sns_id: int
 
@@ -124,42 +187,42 @@ SnsOperation: TypeAlias = "SnsDescription | SnsChange | SnsEnd"
 
 
 class Handshake(Protocol):
-    """One side's handshake. Methods named ``on_`` raise a ``RemoteError`` for the peer's faults."""
+    """One side of a handshake. ``on_`` methods raise ``RemoteError`` for faults of the peer."""
 
     def connect(self) -> Any:
-        """Dialler: the first message."""
+        """Return the first message (dialler)."""
         ...
 
     def on_connect(self, message: Any) -> Any | AuthenticationRequired:
-        """Listener: the challenge to send, or what to ask the application right away."""
+        """Return the challenge to send, or a request to the application (listener)."""
         ...
 
     def on_challenge(self, message: Any) -> AuthenticationRequired:
-        """Dialler: what to ask the application."""
+        """Return a request to the application (dialler)."""
         ...
 
     def transcript(self, mode: Mode, direction: Direction, evidence: Evidence) -> bytes:
-        """What this side has to sign for that evidence; its signature is not looked at."""
+        """Return the bytes that this side signs for ``evidence``, whose signature is ignored."""
         ...
 
     def prove(self, mode: Mode, direction: Direction, evidence: Evidence) -> Any:
-        """Dialler: the proof to send."""
+        """Return the proof to send (dialler)."""
         ...
 
     def on_proof(self, message: Any) -> AuthenticationRequired:
-        """Listener: what to ask the application."""
+        """Return a request to the application (listener)."""
         ...
 
     def respond(self, mode: Mode, direction: Direction, evidence: Evidence) -> Any:
-        """Listener: the acceptance to send."""
+        """Return the acceptance to send (listener)."""
         ...
 
     def on_response(self, message: Any) -> AuthenticationRequired:
-        """Dialler: what to ask the application."""
+        """Return a request to the application (dialler)."""
         ...
 
     def agreement(self) -> Agreement:
-        """What was agreed on, once both sides have accepted."""
+        """Return the agreement, after both sides have accepted."""
         ...
 
 
@@ -168,7 +231,7 @@ class Dialect(Protocol):
 
     @property
     def alpn(self) -> str:
-        """The ALPN token under which it is spoken."""
+        """The ALPN token of the protocol."""
         ...
 
     @property
@@ -178,27 +241,27 @@ class Dialect(Protocol):
 
     @property
     def single_stream(self) -> bool:
-        """Whether stream 0 is the control stream for ever."""
+        """Whether stream 0 is always the control stream."""
         ...
 
     @property
     def single_messages(self) -> bool:
-        """Whether each control message must leave by itself."""
+        """Whether each control message must be sent separately."""
         ...
 
     @property
     def checks_types(self) -> bool:
-        """Whether relay types bind: a Stub of the C++ relay behaves like an Edge."""
+        """Whether rights depend on relay types; a Stub of the C++ relay behaves like an Edge."""
         ...
 
     @property
     def first_sns_id(self) -> int:
-        """The first id that a sender gives to a set."""
+        """The ID of the first set of a sender."""
         ...
 
     @property
     def ordered_sns(self) -> bool:
-        """Whether ids of sets only grow."""
+        """Whether IDs of sets only grow."""
         ...
 
     def handshake(self, config: SessionConfig) -> Handshake:
@@ -206,63 +269,63 @@ class Dialect(Protocol):
         ...
 
     def decode(self, data: bytes, pos: int, max_size: int) -> tuple[Any, int]:
-        """The message at ``pos`` of a stream's bytes, and the position after it."""
+        """Return the message at ``pos`` of a stream's bytes, and the position after it."""
         ...
 
     def encode(self, message: Any, max_size: int) -> bytes:
-        """A message as bytes."""
+        """Return a message as bytes."""
         ...
 
     def kind(self, message: Any) -> Kind | None:
-        """What a message is; ``None`` for something that is no message of this dialect."""
+        """Return the kind of a message; None for an object that is not one of this dialect."""
         ...
 
     def event(self, now: float, message: Any) -> Event | None:
-        """What to tell the application, for messages that do nothing else."""
+        """Return the event for a message that has no other effect."""
         ...
 
     def refusal(
         self, code: int, reason: str, retry_after_ms: int, redirect: tuple[str, ...]
     ) -> Any:
-        """The message with which a listener refuses."""
+        """Return the message with which a listener refuses."""
         ...
 
     def keepalive(self) -> Any | None:
-        """A message that says nothing; ``None`` if there is none."""
+        """Return a message without content; None if the dialect has none."""
         ...
 
     def latch(self, generation: int) -> Any:
-        """The first message on a new control stream."""
+        """Return the first message for a new control stream."""
         ...
 
     def generation(self, message: Any) -> int | None:
-        """The generation in such a message; ``None`` for any other message."""
+        """Return the generation of such a message; None for any other message."""
         ...
 
     def drain(self, seconds: float, reason: str, alternates: tuple[str, ...]) -> Any | None:
-        """The message that announces our end; ``None`` if there is none."""
+        """Return the message that announces the end of this side; None if there is none."""
         ...
 
     def stay(self) -> Any | None:
-        """The message that takes it back; ``None`` if there is none."""
+        """Return the message that revokes :meth:`drain`; None if there is none."""
         ...
 
     def sync(self, bases: Bases, *, begin: bool) -> Any | None:
-        """The message around a synchronisation; ``None`` if there is none."""
+        """Return the message that begins or ends a synchronisation; None if there is none."""
         ...
 
     def read_sns(self, message: Any) -> Sequence[SnsOperation]:
-        """What a message about sets means."""
+        """Return the operations of a message about sets."""
         ...
 
     def write_sns(self, steps: Sequence[SnsDiff], now: SnsSet, *, whole: bool) -> Sequence[Any]:
-        """The messages that describe (``whole``) or change a set."""
+        """Return the messages that describe (``whole``) or change a set."""
         ...
 
     def write_sns_end(self, sns_id: int) -> Any:
-        """The message that ends a set."""
+        """Return the message that ends a set."""
         ...
 
     def write_sns_refusal(self, rejection: SnsRejection) -> Any | None:
-        """The message that says that a set is not served; ``None`` if there is none."""
+        """Return the message that refuses a set; None if there is none."""
         ...

@@ -1,26 +1,22 @@
-"""What a peering session tells its application, and what it hands to the transport.
+"""The events that a peering session emits, and the actions that it passes to the transport.
 
-Events are facts, in the order in which they happened; a session is asked for them with
-``poll_events``. Entries of information bases are given as the dialect has them on the wire
-(``laps_wire.peering.laps2`` or ``laps_wire.peering.cpp``): a relay that speaks both translates
-where it fills its tables, and needs more for that than a session knows.
+``poll_events`` returns events in the order in which they occurred. Entries of information bases are
+in the format of the dialect (``laps_wire.peering.laps2`` or ``laps_wire.peering.cpp``). A relay
+that uses both dialects translates them when it fills its tables.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, unique
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from laps_wire.errors import RemoteError
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.errors import error_class
 from laps_wire.peering.laps2.codepoints import Bases, Direction, Mode
-from laps_wire.peering.laps2.handshake import Evidence
-from laps_wire.peering.laps2.node import NodeInfo
-from laps_wire.peering.laps2.settings import Settings
-from laps_wire.peering.session.control_streams import Ending
-from laps_wire.peering.session.unknown import Dropped
+from laps_wire.peering.laps2.handshake import Evidence, Settings
+from laps_wire.peering.laps2.information import NodeInfo
 
 __all__ = [
     "Agreement",
@@ -34,9 +30,12 @@ __all__ = [
     "ControlStreamMoved",
     "DataDropped",
     "Draining",
+    "Drop",
+    "Dropped",
+    "Ending",
     "Established",
     "Event",
-    "FetchSaid",
+    "FetchReceived",
     "NodesAdvertised",
     "NodesWithdrawn",
     "ProbeAnswered",
@@ -57,57 +56,59 @@ __all__ = [
     "Transmit",
 ]
 
+T = TypeVar("T")
+
 
 # The handshake
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """What both sides of a session have agreed on."""
+    """The result of the handshake, equal on both sides."""
 
     mode: Mode
     direction: Direction
     peer: NodeInfo
-    """The peer's node information about itself."""
+    """The node information of the peer."""
     peer_settings: Settings
-    """What the peer holds for us."""
+    """The settings that the peer sent."""
     version: int
     features: frozenset[int] = frozenset()
-    """The features that both sides named."""
+    """The features that both sides listed."""
     hold_seconds: float = 0.0
-    """A side that hears nothing for so long closes; 0: never."""
+    """A side that receives nothing for this time closes the session; 0: never."""
 
 
 @unique
 class AuthenticationStep(Enum):
-    """What the application is asked to do."""
+    """What the application has to do."""
 
     SIGN = "sign"
-    """Answer with ``prove``: choose mode and credential, and sign what ``transcript`` gives."""
+    """Choose mode and credential, sign the bytes of ``transcript``, and call ``prove``."""
     VERIFY = "verify"
-    """Check the peer's evidence, and answer with ``accept`` or ``refuse``."""
+    """Check the peer's evidence, and call ``accept`` or ``refuse``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthenticationRequired:
-    """The session waits for the application: it signs and verifies, the session does not."""
+    """The session waits until the application has signed or verified."""
 
     step: AuthenticationStep
     peer: NodeId
-    """The peer's node ID as it claims to have it: here one control connection is arbitrated."""
+    """The node ID that the peer claims; the caller arbitrates the control connection by it."""
     peer_info: NodeInfo | None
-    """What the peer says of itself; a dialler that is to sign does not know it yet."""
+    """The peer's node information; None for a dialler that has to sign."""
     mode: Mode
-    """To sign: the most that may be asked for. To verify: what the peer asks for or grants."""
+    """To sign: the widest mode to ask for. To verify: the mode that the peer asks for or grants."""
     direction: Direction
     schemes: tuple[int, ...] = ()
     """To sign: the schemes that the peer accepts."""
     evidence: Evidence | None = None
-    """To verify: what the peer shows."""
+    """To verify: the evidence of the peer."""
     transcript: bytes = b""
-    """To verify: what the signature in the evidence must be over; empty if the dialect has none."""
+    """To verify: the bytes that the peer signed; empty if the dialect has no signatures."""
     features: frozenset[int] = frozenset()
-    """To verify: the features that both sides named."""
+    """To verify: the features that both sides listed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +120,7 @@ class Established:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """The listener does not want this session. Closed follows."""
+    """The listener refuses the session. Closed follows."""
 
     code: int
     reason: str = ""
@@ -140,7 +141,7 @@ class NodesAdvertised:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodesWithdrawn:
-    """Nodes can not be reached through the peer any more."""
+    """Nodes can no longer be reached through the peer."""
 
     nodes: tuple[NodeId, ...]
 
@@ -154,7 +155,7 @@ class AnnouncesAdvertised:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnouncesWithdrawn:
-    """Announces are over."""
+    """Announces are withdrawn."""
 
     announces: tuple[Any, ...]
 
@@ -168,24 +169,24 @@ class SubscribesAdvertised:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscribesWithdrawn:
-    """Subscribes are over."""
+    """Subscribes are withdrawn."""
 
     subscribes: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscribeAnswered:
-    """The answer to a subscribe is on its way back to its s-relay."""
+    """The peer sent the response to a subscribe, for its s-relay."""
 
     response: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncRequested:
-    """These bases are to be sent again, whole, between SYNC_BEGIN and SYNC_END.
+    """The application has to send these bases again, completely, between SYNC_BEGIN and SYNC_END.
 
-    The peer asked for them, or the control stream has moved and what was under way may be lost. The
-    session sends subscriber node sets again by itself; they are never in ``bases``.
+    The peer requested them, or the control stream has moved and messages in flight may be lost. The
+    session itself sends subscriber node sets again; they are never in ``bases``.
     """
 
     bases: Bases
@@ -193,14 +194,14 @@ class SyncRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncBegan:
-    """Everything that the peer has in these bases follows."""
+    """The peer begins to send all its entries of these bases."""
 
     bases: Bases
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncEnded:
-    """That was all: what the peer said before SyncBegan and not since is gone."""
+    """The peer has sent all entries: those not repeated since SyncBegan are removed."""
 
     bases: Bases
 
@@ -210,44 +211,67 @@ class SyncEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnsAdvertised:
-    """The peer made or changed a subscriber node set."""
+    """The peer advertised or changed a subscriber node set."""
 
     sns_id: int
     version: int
     hops: int
     targets: frozenset[NodeId]
-    """The whole set, as it is now."""
+    """The complete set after the change."""
     added: tuple[NodeId, ...]
     removed: tuple[NodeId, ...]
     released: tuple[Any, ...] = ()
-    """Data that had come before the set, in order of arrival."""
+    """Data that arrived before the set, in order of arrival."""
     scope: str = ""
     """The class of service that policy gave the data; "" if none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnsWithdrawn:
-    """A subscriber node set of the peer has ended: withdrawn, not named again, or not served."""
+    """A set of the peer has ended: withdrawn, absent from a synchronisation, or not served."""
 
     sns_id: int
     targets: tuple[NodeId, ...]
-    """The targets that it had."""
+    """The last targets of the set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnsRefusedByPeer:
-    """The peer does not serve a set of ours, or some of its targets."""
+    """The peer does not serve a set of this side, or some of its targets."""
 
     sns_id: int
     version: int
     code: int
     targets: tuple[NodeId, ...]
-    """The targets that get nothing; empty: the whole set."""
+    """The targets that are not served; empty: the whole set."""
+
+
+@unique
+class Drop(Enum):
+    """Why held data was dropped."""
+
+    TIME = "time"
+    """The set was not advertised in time."""
+    SPACE = "space"
+    """Newer data needed the space, or the item is larger than the whole buffer."""
+    GONE = "gone"
+    """The set was refused, or its ID is too old to be advertised."""
+    CLOSED = "closed"
+    """The session ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped(Generic[T]):
+    """One dropped item."""
+
+    sns_id: int
+    item: T
+    reason: Drop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataDropped:
-    """Data that waited for its set will not be forwarded."""
+    """Held data is dropped and will not be forwarded."""
 
     dropped: tuple[Dropped[Any], ...]
 
@@ -256,8 +280,8 @@ class DataDropped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchSaid:
-    """A message about a FETCH: for us, or on its way to another relay."""
+class FetchReceived:
+    """The peer sent a message about a FETCH, for this relay or to be forwarded."""
 
     message: Any
 
@@ -267,24 +291,24 @@ class FetchSaid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeReceived:
-    """The peer asks how far it is to a node; answer with ``send``."""
+    """The peer asks for the round-trip time to a node; the application answers with ``send``."""
 
     probe: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeAnswered:
-    """The peer answered a probe of ours."""
+    """The peer answered a probe of this side."""
 
     response: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draining:
-    """The peer is going away: move what goes through it."""
+    """The peer is about to stop: the application moves traffic away from it."""
 
     deadline: float
-    """When it will close by itself, in the session's time."""
+    """When the peer closes the session, in the session's time."""
     reason: str = ""
     alternates: tuple[str, ...] = ()
     """Contacts to dial instead, the preferred one first."""
@@ -292,31 +316,31 @@ class Draining:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staying:
-    """The peer does not go away after all."""
+    """The peer revoked its DRAIN."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlStreamMoved:
-    """Control messages come in on another stream from now on."""
+    """The control stream is another one from now on."""
 
     old: int
     new: int
     clean: bool
-    """Whether everything on the old stream was read. If not, wait for SyncEnded to be sure."""
+    """Whether everything on the old stream was read; if not, entries may be missing."""
     discarded: int
-    """Bytes of a partial message that were dropped."""
+    """The number of dropped bytes of a partial message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlStreamLost:
-    """The peer ended the control stream. A dialler opens a new one, a listener waits for it."""
+    """The peer ended the control stream; a dialler opens a new one, a listener waits for it."""
 
     stream_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closed:
-    """The session has ended, and with it everything that was learned through it."""
+    """The session has ended; entries received through it are no longer valid."""
 
     code: int
     reason: str = ""
@@ -324,7 +348,7 @@ class Closed:
 
     @property
     def error(self) -> type[RemoteError] | None:
-        """What the code stands for; ``None`` for an end without error."""
+        """The error class of the code; None for an end without error."""
         return error_class(self.code)
 
 
@@ -346,7 +370,7 @@ Event: TypeAlias = (
     | SnsWithdrawn
     | SnsRefusedByPeer
     | DataDropped
-    | FetchSaid
+    | FetchReceived
     | ProbeReceived
     | ProbeAnswered
     | Draining
@@ -355,42 +379,54 @@ Event: TypeAlias = (
     | ControlStreamLost
     | Closed
 )
-"""Anything that a session tells."""
+"""Any event of a session."""
 
 
 # To the transport
 
 
+@unique
+class Ending(Enum):
+    """How one half of a stream is ended."""
+
+    FINISH = "finish"
+    """The sending half, after everything that was written to it (FIN)."""
+    RESET = "reset"
+    """The sending half, at once (RESET_STREAM)."""
+    STOP = "stop"
+    """The receiving half (STOP_SENDING)."""
+
+
 class StreamData(NamedTuple):
-    """Bytes to be written to a bidirectional stream; there is one for every message."""
+    """Bytes to write to a bidirectional stream."""
 
     stream_id: int
     data: bytes
     alone: bool = False
-    """Whether these bytes must leave before any others are written to the stream."""
+    """Whether these bytes must be sent before others are written to the stream."""
 
     def __repr__(self) -> str:
-        """Without the bytes: they may hold what nobody should read in a log."""
+        """Return a form without the bytes, which may be confidential."""
         return f"StreamData(stream_id={self.stream_id!r}, alone={self.alone!r})"
 
 
 @dataclass(frozen=True, slots=True)
 class StreamEnd:
-    """One half of a stream is to be ended; a half that has ended already is left alone."""
+    """End one half of a stream; a half that has already ended is ignored."""
 
     stream_id: int
     ending: Ending
     code: int = 0
-    """For a reset or a stop."""
+    """The code of a reset or a stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionClose:
-    """The connection is to be closed, after what precedes this."""
+    """Close the connection after the preceding actions."""
 
     code: int
     reason: str = ""
 
 
 Transmit: TypeAlias = "StreamData | StreamEnd | ConnectionClose"
-"""Anything that a session hands to the transport."""
+"""Any action for the transport."""

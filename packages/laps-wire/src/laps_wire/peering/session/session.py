@@ -5,8 +5,8 @@
     StateMachine      which control message is allowed now            state.py
     Dialect           bytes <-> messages, and the handshake           cpp.py, laps2.py
     ControlStreams    which stream is the control stream              control_streams.py
-    Outbox            what goes to the transport, in order            outbox.py
-    Rights            what the mode, direction and types allow        rights.py
+    Outbox            what goes to the transport, in order            control_streams.py
+    Rights            what the mode, direction and types allow        state.py
     ForwardingState   subscriber node sets, and data before its set   forwarding.py
 
 A received message passes four checks, and each finds another kind of fault::
@@ -41,6 +41,7 @@ from laps_wire.peering.errors import (
     StreamCode,
 )
 from laps_wire.peering.laps2.codepoints import (
+    MIN_MESSAGE_BYTES,
     Bases,
     Direction,
     Feature,
@@ -49,34 +50,38 @@ from laps_wire.peering.laps2.codepoints import (
     SnsRefusal,
 )
 from laps_wire.peering.laps2.handshake import NO_EVIDENCE, Evidence
-from laps_wire.peering.laps2.limits import MIN_MESSAGE_BYTES
 from laps_wire.peering.session import events
 from laps_wire.peering.session.control_streams import (
     ControlStreams,
     LatchItem,
     Lost,
     Moved,
+    Outbox,
     Received,
     StreamEnding,
 )
-from laps_wire.peering.session.dialect import Dialect, SessionConfig
-from laps_wire.peering.session.events import Agreement, AuthenticationRequired, Event, Transmit
-from laps_wire.peering.session.forwarding import Effect, ForwardingState
-from laps_wire.peering.session.outbox import Outbox
-from laps_wire.peering.session.rights import Rights
-from laps_wire.peering.session.sns import SnsRejection, SnsStanding
+from laps_wire.peering.session.dialect import Dialect, SessionConfig, SnsRejection
+from laps_wire.peering.session.events import (
+    Agreement,
+    AuthenticationRequired,
+    Drop,
+    Dropped,
+    Event,
+    Transmit,
+)
+from laps_wire.peering.session.forwarding import Effect, ForwardingState, SnsStanding
 from laps_wire.peering.session.state import (
-    DEAF_STATES,
     ESTABLISHED_STATES,
     HANDSHAKE_STATES,
+    IGNORING_STATES,
     STEADY,
     Kind,
+    Rights,
     Role,
     Shape,
     State,
     StateMachine,
 )
-from laps_wire.peering.session.unknown import Drop, Dropped
 
 __all__ = [
     "KEEPALIVES_PER_HOLD",
@@ -85,36 +90,39 @@ __all__ = [
     "MAX_WAITING_BYTES",
     "NO_DATA_EXPECTED",
     "REFUSAL_SECONDS",
+    "ROUND_TRIPS_PER_HOLD",
     "PeeringSession",
 ]
 
 MAX_WAITING_BYTES: Final = 16_777_216
-"""How much waits for a new control stream; more closes the session."""
+"""The most bytes that wait for a new control stream; more closes the session."""
 MAX_REASON_CHARACTERS: Final = 200
-"""How much of an error's text goes to the peer."""
+"""The longest part of an error's text that is sent to the peer."""
 
-KEEPALIVES_PER_HOLD: Final = 3
-"""How many keepalives fit into a hold time: two may be late before a peer gives up."""
+KEEPALIVES_PER_HOLD: Final = 4
+"""The number of keepalives per hold time; three may be lost before a peer closes."""
+ROUND_TRIPS_PER_HOLD: Final = 4
+"""The least hold time in round trips: a lost message takes more than one to arrive."""
 NO_DATA_EXPECTED: Final = "data from the side that sends no data"
 """The fault of a peer that sends data on a session or in a direction without it (7.1)."""
 REFUSAL_SECONDS: Final = 1.0
 """How long a listener that refused waits for the dialler to close (docs/spec/laps-2.md, 4.1)."""
 
 MAX_EARLY_BYTES: Final = 1_048_576
-"""How much a dialler keeps of what an unverified listener sends; more closes the session."""
+"""The most bytes that a dialler keeps from an unverified listener; more closes the session."""
 
 _IGNORED: Final = Kind.IGNORED
 _LATCH: Final = Kind.LATCH
 _SNS: Final = Kind.SNS
 _VERIFYING: Final = State.VERIFYING
 _TIMED_STATES: Final = HANDSHAKE_STATES | {State.REFUSED}
-"""States that the clock ends if nothing else does."""
+"""States with a timeout."""
 _REPEATED: Final = frozenset({Kind.SYNC, Kind.SNS})
-"""What the session sends anew by itself, or has the application send, after every move."""
+"""Kinds that the session or the application sends again after every move."""
 _SYNC_EVENTS: Final = (events.SyncRequested, events.SyncBegan, events.SyncEnded)
 _SYNC_KINDS: Final = frozenset({Kind.SYNC_REQUEST, Kind.SYNC})
 
-# What `send` takes, all of it steady; every other kind has a command of its own.
+# The kinds that `send` accepts, all of them steady; every other kind has its own command.
 _SENDABLE: Final = frozenset(
     {
         Kind.KEEPALIVE,
@@ -147,8 +155,8 @@ class PeeringSession:
     - **Polls**, after every call of the above, until there is nothing left: ``poll_transmit``,
       then ``poll_timeout``, then ``poll_events``.
 
-    The session keeps the subscriber node sets of both directions, because they live and die with
-    it. Nodes, announces and subscribes belong to the whole relay; they only pass through.
+    The session keeps the subscriber node sets of both directions, which are valid for the session
+    only. Nodes, announces and subscribes belong to the relay; the session does not keep them.
     """
 
     def __init__(self, config: SessionConfig, dialect: Dialect, now: float) -> None:
@@ -166,17 +174,19 @@ class PeeringSession:
         self._early_bytes = 0
         self._generation = 0
         self._latch_due = False
-        self._syncing = Bases(0)  # bases of which the peer is in the middle of a synchronisation
-        self._sync_sent = Bases(0)  # and those of which our application is
+        self._syncing = Bases(0)  # bases that the peer is synchronising
+        self._sync_sent = Bases(0)  # bases that the application is synchronising
         self._max_receive = self._max_send = MIN_MESSAGE_BYTES
         self._agreement: Agreement | None = None
         self._rights: Rights | None = None
-        # Why a message of a kind may not go either way; there from ESTABLISHED on.
+        # Why a kind may not be sent or received; filled from ESTABLISHED on.
         self._against_sending: Mapping[Kind, str] = {}
         self._against_receiving: Mapping[Kind, str] = {}
         self._sets = ForwardingState(dialect, config.settings)
-        self._data_asked = False  # dialler: whether the answer that we wait for may grant us data
-        self._now = self._heard = self._spoke = now
+        self._data_asked = False  # dialler: whether the awaited answer may grant data to us
+        self._now = self._received_at = self._sent_at = now
+        self.round_trip = 0.0
+        """The round trip in seconds, as the transport measures it; 0.0 before that."""
         self._deadline = now + config.handshake_seconds
         self._drain_deadline: float | None = None
         self._refusal: tuple[int, str] = (CloseCode.NO_ERROR, "")
@@ -232,14 +242,13 @@ class PeeringSession:
         agreement = self._agreement
         if agreement is None or state not in ESTABLISHED_STATES:
             return None
-        # Asked after every message.
+        # Called after every message.
         first = self._sets.unknown.deadline
         drained = self._drain_deadline
         if drained is not None and (first is None or drained < first):
             first = drained
-        if hold := agreement.hold_seconds:
-            silent, speak = self._heard + hold, self._spoke + hold / KEEPALIVES_PER_HOLD
-            due = min(speak, silent)
+        if agreement.hold_seconds:
+            due = self._hold_due
             if first is None or due < first:
                 first = due
         return first
@@ -248,9 +257,9 @@ class PeeringSession:
         """Return the events since the last call."""
         if not self._events:
             return ()
-        happened = tuple(self._events)
+        pending = tuple(self._events)
         self._events.clear()
-        return happened
+        return pending
 
     # From the transport
 
@@ -296,7 +305,7 @@ class PeeringSession:
         self._streams.open(stream_id)
         self._put(Kind.CONNECT, data)
         self._max_receive = self._config.settings.max_message_size  # the listener knows it now
-        # Where nothing is proved, the answer to this one grants everything.
+        # Without proofs, the answer to CONNECT grants everything.
         self._data_asked = self._dialect.shape is Shape.PLAIN and self._config.mode.data
 
     def transcript(
@@ -351,10 +360,10 @@ class PeeringSession:
             self._clock(now)
             self._machine.accepted()
         self._question = None
-        self._heard = self._now
+        self._received_at = self._now
         self._emit(events.Established(agreement=self._agreed))
         self._synchronise_all()
-        while self._early and not self._machine.is_deaf():
+        while self._early and not self._machine.is_ignoring():
             self._handle(now, iter([Received(self._early.popleft())]))
 
     def refuse(
@@ -452,7 +461,7 @@ class PeeringSession:
     def advertise_sns(
         self, now: float, targets: Iterable[NodeId], *, hops: int = 0, scope: str = ""
     ) -> int:
-        """Make a subscriber node set; gives its id, with which data may be sent at once.
+        """Create a subscriber node set and return its ID, with which data may be sent at once.
 
         ``scope`` is the class of service that policy gave the data.
         """
@@ -463,7 +472,7 @@ class PeeringSession:
         return sns_id
 
     def update_sns(self, now: float, sns_id: int, targets: Iterable[NodeId]) -> None:
-        """Change the targets of a set; its id stays, and data continues."""
+        """Change the targets of a set; its ID stays, and data continues."""
         self._check_can_send(Kind.SNS)
         self._send_sns(now, self._sets.update(sns_id, targets))
 
@@ -486,22 +495,23 @@ class PeeringSession:
         if not refused:
             self._sets.receiver.refuse(sns_id)
         self._clock(now)
-        self._say(self._dialect.write_sns_refusal(rejection))
+        self._send_own(self._dialect.write_sns_refusal(rejection))
 
     def hold_data(
         self, now: float, sns_id: int, item: Any, size: int
     ) -> tuple[SnsStanding, tuple[Dropped[Any], ...]]:
-        """Data came in for a set that the forwarding plane does not have.
+        """Hold data of a set that the forwarding plane does not have, if the set is unknown.
 
-        UNKNOWN: it waits, and comes back in ``SnsAdvertised.released`` or ``DataDropped``. LIVE: it
-        can be forwarded. GONE: it can not. What had to be dropped for it is given back.
+        Returns the standing of the set, and the items dropped for this one. UNKNOWN: the item is
+        held until ``SnsAdvertised.released`` or ``DataDropped``. LIVE: the caller can forward it.
+        GONE: the item is dropped.
         """
         now = self._clock(now)
-        # A listener may send data as soon as it has answered, and data may overtake the answer.
+        # A listener may send data right after its answer, and the data may arrive first.
         expected = self._data_asked if self._rights is None else self._rights.receives_data
-        if not expected and not self._machine.is_deaf():
+        if not expected and not self._machine.is_ignoring():
             self._fail(ProtocolViolation(NO_DATA_EXPECTED))
-        if self._machine.is_deaf():
+        if self._machine.is_ignoring():
             return SnsStanding.GONE, (Dropped(sns_id, item, Drop.GONE),)
         if self.established:
             self._effects(self._sets.expire(now))  # the timer may be late
@@ -510,9 +520,9 @@ class PeeringSession:
     # Time
 
     def _clock(self, now: float) -> float:
-        """The time, which does not go back here even if the caller's clock does.
+        """Advance the session's time and return it; it never goes back.
 
-        Otherwise a message that came in "before" another one would let the hold time run out.
+        With a time that goes back, the hold time could expire after a received message.
         """
         if now <= self._now:
             return self._now
@@ -521,14 +531,17 @@ class PeeringSession:
 
     def _handle_session_timeout(self, now: float) -> None:
         hold = self._hold_seconds
-        if hold and now >= self._heard + hold:
+        if hold and now > self._hold_due + self._keepalive_seconds:
+            # Our own clock was late. What the peer sent meanwhile may still be on its way to us.
+            self._received_at = max(self._received_at, now - hold / 2)
+        if hold and now >= self._received_at + hold:
             self._fail(HoldExpiredError(f"nothing heard for {hold:g} s"))
             return
         if self._drain_deadline is not None and now >= self._drain_deadline:
             self._fail(DrainedError("drained"))
             return
-        if hold and now >= self._spoke + hold / KEEPALIVES_PER_HOLD:
-            self._say(self._dialect.keepalive())
+        if hold and now >= self._sent_at + self._keepalive_seconds:
+            self._send_own(self._dialect.keepalive())
         self._effects(self._sets.expire(now))
 
     # Control streams
@@ -540,7 +553,7 @@ class PeeringSession:
         return message, after
 
     def _admit(self, message: Any) -> None:
-        """The first message on a newer control stream: the dialler must say that it moves."""
+        """Check that a newer control stream begins with the dialler's CONTROL_LATCH."""
         if self._config.role is Role.DIALLER:
             return
         if not self._machine.established:
@@ -557,28 +570,28 @@ class PeeringSession:
 
     @property
     def _is_early(self) -> bool:
-        """Whether a listener speaks that our application has not accepted yet."""
+        """Whether the application of a dialler has not accepted the listener yet."""
         return self._machine.state is _VERIFYING and self._config.role is Role.DIALLER
 
-    # Messages that come in
+    # Received messages
 
     def _handle(self, now: float, items: Iterator[LatchItem[Any]]) -> None:
-        """Let things happen, in order; the first fault of the peer ends the session."""
+        """Process items in order; the first fault of the peer ends the session."""
         self._clock(now)
         machine = self._machine
-        if machine.state in DEAF_STATES:
+        if machine.state in IGNORING_STATES:
             return
         try:
             for item in items:
                 if type(item) is Received:
-                    self._heard = self._now
+                    self._received_at = self._now
                     self._received(item[0])
                 else:
-                    self._happened(item)
-                if machine.state in DEAF_STATES:
+                    self._stream_changed(item)
+                if machine.state in IGNORING_STATES:
                     return
         except PeeringError as error:
-            # Before a session is established a listener says no in a message.
+            # Before the session is established, a listener refuses with a message.
             if self._machine.can_send(Kind.REFUSED):
                 self._refuse_for(error)
             else:
@@ -586,8 +599,8 @@ class PeeringSession:
         except RemoteError as error:
             self._fail(error)
 
-    def _happened(self, item: LatchItem[Any]) -> None:
-        """Anything but a message."""
+    def _stream_changed(self, item: LatchItem[Any]) -> None:
+        """Process an item that is not a message."""
         match item:
             case StreamEnding(stream_id, ending):
                 self._outbox.end(stream_id, ending, StreamCode.LATCHED)
@@ -667,7 +680,7 @@ class PeeringSession:
         self._emit(question)
 
     def _choice(self, mode: Mode | None, direction: Direction | None) -> tuple[Mode, Direction]:
-        """What the application chose, or else what it was asked for within our configuration."""
+        """Return the application's choice; by default the request, limited by the configuration."""
         question = self._question
         if question is None:
             raise StateError(f"nothing was asked: the session is {self.state.value}")
@@ -678,7 +691,7 @@ class PeeringSession:
         return mode, direction
 
     def _agree(self) -> None:
-        """The handshake has said everything; a dialler's application may still say no."""
+        """Apply the agreement of the handshake; a dialler's application may still refuse."""
         agreement = self._handshake.agreement()
         own, peer = self._config.node_info.node.relay_type, agreement.peer.node.relay_type
         if not self._dialect.checks_types:
@@ -693,7 +706,7 @@ class PeeringSession:
         )
         self._against_sending = self._rights.sending
         self._against_receiving = self._rights.receiving
-        self._sets.meet(agreement.peer_settings)
+        self._sets.apply_settings(agreement.peer_settings)
         self._max_receive = self._config.settings.max_message_size
         self._max_send = agreement.peer_settings.max_message_size
         if self._sets.unknown and not self._rights.receives_data:
@@ -715,7 +728,7 @@ class PeeringSession:
     def _synchronise(
         self, event: events.SyncRequested | events.SyncBegan | events.SyncEnded
     ) -> None:
-        """A message about bases: sets are ours to deal with, the others are the application's."""
+        """Process a synchronisation message: sets here, other bases in the application."""
         bases = event.bases
         match event:
             case events.SyncRequested():
@@ -748,13 +761,13 @@ class PeeringSession:
             raise ProtocolViolation(f"a synchronisation of {wrong!r} has no place here")
 
     def _synchronise_all(self) -> None:
-        """Send all bases: the session its sets, the application everything else.
+        """Send all sets, and request all other bases from the application.
 
-        Due when a session is established and when we write to another control stream, for what was
-        under way may be lost (docs/spec/laps-2.md, 4.6 and 5.4).
+        Called when a session is established, and when this side writes to another control stream,
+        because messages in flight may be lost (docs/spec/laps-2.md, 4.6 and 5.4).
         """
         bases = self._agreed_rights.bases_sent()
-        self._sync_sent = Bases(0)  # one that was begun on an older stream is void
+        self._sync_sent = Bases(0)  # a synchronisation begun on an older stream is void
         if bases & Bases.SNS:
             self._send_all_sets()
         if rest := bases & ~Bases.SNS:
@@ -762,31 +775,31 @@ class PeeringSession:
 
     def _send_all_sets(self) -> None:
         for message in self._sets.synchronise():
-            self._say(message)
+            self._send_own(message)
 
     def _effects(self, effects: Iterator[Effect]) -> None:
-        """Events go to the application, rejections to the peer."""
+        """Emit events to the application, and send rejections to the peer."""
         for effect in effects:
             if isinstance(effect, SnsRejection):
-                self._say(self._dialect.write_sns_refusal(effect))
+                self._send_own(self._dialect.write_sns_refusal(effect))
             else:
                 self._emit(effect)
 
     def _moved(self) -> None:
-        """We read from another control stream: what was under way to us may be lost."""
+        """Handle a move of the received control stream: messages in flight may be lost."""
         self._syncing = Bases(0)
         self._sets.receiver.moved()
         if self._config.role is Role.LISTENER and self._streams.sending is not None:
             self._outbox.adopt(self._streams.sending)
-            # The dialler moves with the first message that it gets there, so there must be one.
-            self._say(self._dialect.keepalive())
+            # The dialler moves with the first message on the new stream, so one must be sent.
+            self._send_own(self._dialect.keepalive())
             self._synchronise_all()
 
     def _check_bases(self, event: Event | None) -> Bases:
-        """A synchronisation of the application is about what it may send or ask for.
+        """Check a synchronisation message of the application.
 
-        Gives the bases of which it is in the middle after this. The session sends its sets by
-        itself, so they are never among them.
+        Returns the bases that the application is synchronising after the message. The session
+        itself sends its sets, so they are never among these bases.
         """
         begun = self._sync_sent
         match event:
@@ -805,7 +818,7 @@ class PeeringSession:
             raise StateError(f"a synchronisation of {wrong!r} has no place here")
         return begun
 
-    # What goes out
+    # Sending
 
     def _check_can_send(self, kind: Kind) -> None:
         if not self._machine.can_send(kind):
@@ -819,29 +832,29 @@ class PeeringSession:
         return self._dialect.encode(message, self._max_send)
 
     def _put(self, kind: Kind, data: bytes) -> None:
-        """Send an encoded message; the caller has made sure that the state allows it."""
+        """Send an encoded message; the caller has checked that the state allows it."""
         self._machine.sent(kind)
         self._queue(kind, data)
 
     def _queue(self, kind: Kind, data: bytes) -> None:
-        """The same where the state stays what it is."""
+        """Queue an encoded message that does not change the state."""
         outbox = self._outbox
-        self._spoke = now = self._now
-        self._deadline = now + self._config.handshake_seconds  # of the next step, if it is one
+        self._sent_at = now = self._now
+        self._deadline = now + self._config.handshake_seconds  # used in the handshake only
         outbox.put(self._streams.sending, data, kind in _REPEATED)
         if outbox.waiting_bytes > MAX_WAITING_BYTES:
             self._fail(OverloadedError("no control stream to send on"))
 
     def _step(self) -> None:
-        """The handshake went on: each of its messages has its own time."""
+        """Restart the timeout of the handshake: each of its messages has its own."""
         self._deadline = self._now + self._config.handshake_seconds
 
-    def _say(self, message: Any | None) -> None:
-        """Send a message of the session itself, if the dialect has it."""
+    def _send_own(self, message: Any | None) -> None:
+        """Send a message of the session itself, unless the dialect has none."""
         if message is None:
             return
         kind = self._dialect.kind(message) or Kind.IGNORED
-        # The message before this one may have ended the session (MAX_WAITING_BYTES).
+        # The previous message may have ended the session (MAX_WAITING_BYTES).
         if self._machine.can_send(kind):
             self._put(kind, self._encode(message))
 
@@ -851,7 +864,7 @@ class PeeringSession:
     def _send_sns(self, now: float, messages: Iterable[Any]) -> None:
         self._clock(now)
         for message in messages:
-            self._say(message)
+            self._send_own(message)
 
     # The end
 
@@ -868,7 +881,7 @@ class PeeringSession:
         self._events.extend(self._sets.clear())
         self._emit(events.Closed(code=code, reason=reason, by_peer=by_peer))
 
-    # What is there once the tables say so
+    # Results of the handshake
 
     @property
     def _agreed(self) -> Agreement:
@@ -880,7 +893,20 @@ class PeeringSession:
 
     @property
     def _hold_seconds(self) -> float:
-        return self._agreed.hold_seconds
+        """How long the peer may be silent; 0: for ever."""
+        hold = self._agreed.hold_seconds
+        return hold and max(hold, ROUND_TRIPS_PER_HOLD * self.round_trip)
+
+    @property
+    def _keepalive_seconds(self) -> float:
+        """How long we are silent at most."""
+        hold, wanted = self._agreed.hold_seconds, self._config.keepalive_seconds
+        return min(wanted, hold / 2) if wanted else hold / KEEPALIVES_PER_HOLD
+
+    @property
+    def _hold_due(self) -> float:
+        """When we must speak, or the peer must have spoken."""
+        return min(self._sent_at + self._keepalive_seconds, self._received_at + self._hold_seconds)
 
 
 _T = TypeVar("_T")
@@ -893,12 +919,12 @@ def _known(value: _T | None) -> _T:
 
 
 def _common(asked: Mode, most: Mode) -> Mode:
-    """What is in both modes; that there is something is known by now."""
+    """Return the intersection of two modes, which is known not to be empty."""
     return most if asked is Mode.BOTH else asked
 
 
 def _reason(error: RemoteError) -> str:
-    """The error's text, without an offset: it counts from where a chunk happened to begin."""
+    """Return the error's text without its offset, which is relative to a chunk."""
     text = str(error)
     if isinstance(error, MalformedError):
         text = f"{error.field}: {error.reason}" if error.field else error.reason
