@@ -93,6 +93,8 @@ class RecordingPlane:
         """Objects in the cache, by track."""
         self.streams: defaultdict[Subscription, int] = defaultdict(int)
         """Streams that were opened for a receiver."""
+        self.lagging: set[Subscription] = set()
+        """Receivers with streams behind the tail."""
         self.incoming: dict[tuple[int, int], tuple[int, int]] = {}
         """Streams of a publisher that began, and those under way; else all came and are over."""
         self.notices: list[Notice] = []
@@ -190,6 +192,10 @@ class RecordingPlane:
     def renew_egress(self, subscription: Subscription, before: float = inf) -> None:
         assert subscription in self.egress
         self.renewed.append(subscription)
+
+    def finish_egress(self, subscription: Subscription) -> bool:
+        assert subscription in self.egress
+        return subscription not in self.lagging
 
     def remove_egress(
         self,

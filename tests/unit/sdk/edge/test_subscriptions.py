@@ -856,6 +856,23 @@ def test_the_end_of_a_track(draft: Draft) -> None:
 
 
 @both
+def test_the_end_of_a_track_comes_behind_what_a_slow_subscriber_lacks(draft: Draft) -> None:
+    net = EdgeNet()
+    publisher = net.publisher(draft)
+    peer = net.subscriber(draft)
+    (key,) = net.plane.egress
+    net.plane.lagging.add(key)
+    code = PUBLISH_DONE_CODES[draft].TRACK_ENDED
+    publisher.session.publish_done(publisher.one(RequestAccepted).request_id, code, 0)
+    net.settle()
+    net.advance(60.0)
+    assert peer.take(PublishEnded) == []
+    assert net.plane.resets == []
+    net.notify(SubscriptionDone(key))
+    assert peer.one(PublishEnded).message.status_code == code
+
+
+@both
 def test_the_end_of_a_track_waits_for_what_is_under_way(draft: Draft) -> None:
     net = EdgeNet()
     publisher = net.publisher(draft)

@@ -7,7 +7,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laps_sdk.forwarding.interfaces import CacheLimits, PlaneLimits, Subscription
+from laps_sdk.forwarding.interfaces import (
+    CacheLimits,
+    PlaneLimits,
+    Subscription,
+    SubscriptionDone,
+)
 from laps_wire.moqt.versions import Draft
 from testkit.plane import D16, D18, FakeStream, Net, bodies, cut, subgroup
 
@@ -141,6 +146,23 @@ def test_a_receiver_that_is_gone_pulls_no_more() -> None:
     size = len(out.data)
     out.send(net.now)
     assert (len(out.data), out.reset_code) == (size, 1)
+
+
+def test_a_receiver_that_is_finished_reads_to_the_end() -> None:
+    net = Net(limits=PlaneLimits(lagging_streams=1))
+    publisher, receiver = net.publisher(), slow(net)
+    for group in range(5):
+        data = subgroup(D16, bodies(20, 90), group=group)
+        net.send(publisher, data, range(0, len(data), 100))
+    key = Subscription(receiver, 0)
+    assert not net.plane.finish_egress(key)
+    net.send(publisher, subgroup(D16, bodies(1, 90), group=9))  # behind the end
+    assert SubscriptionDone(key) not in net.plane.poll_notices()
+    drain(net, receiver)
+    found = sorted(net.egress[receiver].objects())
+    assert found == [(group, index) for group in range(5) for index in range(20)]
+    assert net.plane.poll_notices().count(SubscriptionDone(key)) == 1
+    assert net.plane.finish_egress(key)  # nothing is behind
 
 
 @given(data=st.data())

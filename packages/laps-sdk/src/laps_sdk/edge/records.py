@@ -277,9 +277,12 @@ class Track:
 
     def receivers_for(self, client: Client) -> Iterator[Receiver]:
         """Return the receivers that a session would feed: not its own, if relays are behind it."""
-        if not client.info.peering:
-            return iter(self.receivers.values())
-        return (other for session, other in self.receivers.items() if session != client.id)
+        own = client.id if client.info.peering else None
+        return (
+            other
+            for session, other in self.receivers.items()
+            if session != own and other.ending is None
+        )
 
     @property
     def pushed(self) -> bool:
@@ -360,6 +363,8 @@ class Receiver:
     watch: Watch | None = None
     """Why we sent PUBLISH."""
     grant: Grant | None = None
+    ending: tuple[str, str] | None = None
+    """The status and reason of its PUBLISH_DONE, which waits for streams that are behind."""
 
     @property
     def subscription(self) -> Subscription:

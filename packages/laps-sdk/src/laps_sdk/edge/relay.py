@@ -602,8 +602,7 @@ class EdgeRelay:
             case SubscriptionDone():
                 record = self._record(notice.subscription)
                 if isinstance(record, Receiver):
-                    reason = "the last group was sent"
-                    self._subscriptions.end_receiver(now, record, "SUBSCRIPTION_ENDED", reason)
+                    self._subscriptions.subscription_done(now, record)
             case FetchEnded():
                 record = self._record(notice.subscription)
                 if isinstance(record, FetchJob):

@@ -379,7 +379,9 @@ class Subscriptions:
     def track_malformed(self, now: float, track: Track, session: int, reason: str) -> None:
         """End a source that broke the object model, and all receivers of its track."""
         state = self._state
-        self._end_receivers(now, track, "MALFORMED_TRACK", reason, reset="MALFORMED_TRACK")
+        for receiver in self._served(track):
+            code = reset_code(receiver.client.draft, "MALFORMED_TRACK")
+            self.end_receiver(now, receiver, "MALFORMED_TRACK", reason, reset=code)
         state.plane.purge(track.number)
         source = track.sources.get(session)
         if source is not None:
@@ -785,6 +787,21 @@ class Subscriptions:
             )
         self._tracks.settle(now, receiver.track)
 
+    def _finish_receiver(self, now: float, receiver: Receiver, status: str, reason: str) -> None:
+        """End a receiver behind what the log still has for it."""
+        if receiver.ending is not None:
+            return
+        if receiver.stage is Stage.ESTABLISHED:
+            receiver.ending = status, reason
+            if not self._state.plane.finish_egress(receiver.subscription):
+                return  # SubscriptionDone follows
+        self.end_receiver(now, receiver, status, reason)
+
+    def subscription_done(self, now: float, receiver: Receiver) -> None:
+        """End a receiver that has got all that it wants, or all that there is."""
+        status, reason = receiver.ending or ("SUBSCRIPTION_ENDED", "the last group was sent")
+        self.end_receiver(now, receiver, status, reason)
+
     def _reject_receiver(
         self, now: float, receiver: Receiver, code: RequestErrorCode, reason: str
     ) -> None:
@@ -842,8 +859,8 @@ class Subscriptions:
         lost = [receiver for receiver in track.receivers.values() if not receiver.sources]
         for receiver in lost:
             if receiver.stage is Stage.ESTABLISHED or receiver.pushed:
-                self.end_receiver(now, receiver, status, reason)
-        waiting = [each for each in lost if track.receivers.get(each.client.id) is each]
+                self._finish_receiver(now, receiver, status, reason)
+        waiting = [each for each in lost if each.stage is Stage.PENDING and not each.pushed]
         if code is None and again and waiting:
             self.subscribe_to_publishers(now, track, again=True)
         for receiver in waiting:
@@ -852,15 +869,11 @@ class Subscriptions:
             else:
                 self._wait_for_source(now, receiver)
 
-    def _end_receivers(
-        self, now: float, track: Track, status: str, reason: str, *, reset: str | None = None
-    ) -> None:
-        """End all receivers of a track but those that wait for a publisher."""
-        for receiver in list(track.receivers.values()):
-            if receiver.stage is Stage.ESTABLISHED or receiver.pushed:
-                draft = receiver.client.draft
-                code = None if reset is None else reset_code(draft, reset)
-                self.end_receiver(now, receiver, status, reason, reset=code)
+    @staticmethod
+    def _served(track: Track) -> list[Receiver]:
+        """The receivers of a track but those that wait for a publisher."""
+        receivers = track.receivers.values()
+        return [each for each in receivers if each.stage is Stage.ESTABLISHED or each.pushed]
 
     def track_ended(self, now: float, track: Track, final: Location) -> None:
         """Note the end of a track; its streams may still be under way."""
@@ -875,7 +888,8 @@ class Subscriptions:
         if now < track.finish_by and self._tracks.is_arriving(track):
             state.timers.set((Due.FINISH, track), now + state.settings.done_delay)
         else:
-            self._end_receivers(now, track, "TRACK_ENDED", "the track has ended")
+            for receiver in self._served(track):
+                self._finish_receiver(now, receiver, "TRACK_ENDED", "the track has ended")
 
 
 def _note(receiver: Receiver, parameters: Parameters) -> None:

@@ -267,7 +267,7 @@ class TrackEnded(NamedTuple):
 
 
 class SubscriptionDone(NamedTuple):
-    """A receiver got everything up to its ``end_group``; its streams are finished."""
+    """A receiver got all that it wants, or all that there is; its streams are finished."""
 
     subscription: Subscription
 
@@ -378,6 +378,13 @@ class ForwardingPlane(Protocol):
 
         Those that began after ``before`` go on as they are.
         For other relays only: clients do not know how such a stream ends (laps-2, 7.2).
+        """
+
+    def finish_egress(self, subscription: Subscription) -> bool:
+        """Begin no further streams; return whether all streams have ended.
+
+        Otherwise those that are behind read what the log has, and then
+        :class:`SubscriptionDone` follows.
         """
 
     def remove_egress(

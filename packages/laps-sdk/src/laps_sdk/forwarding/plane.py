@@ -262,6 +262,11 @@ class Plane:
                 if out.began <= before:
                     tail.renew(out)
 
+    def finish_egress(self, subscription: Subscription) -> bool:
+        """Begin no further streams; return whether all streams have ended."""
+        receiver = self._receiver(subscription)
+        return receiver is None or receiver.finish()
+
     def remove_egress(
         self,
         now: float,  # noqa: ARG002

@@ -175,7 +175,7 @@ class Track(CachedTrack):
         """Answers to FETCHes of ours under way."""
         self.receivers: dict[Receiver, None] = {}
         self.bounded: set[Receiver] = set()
-        """Those that want nothing behind some group."""
+        """Those that want nothing behind some group, or nothing new at all."""
         self.largest_group = -1
         self.largest_object = -1
         self.end: Location | None = None
@@ -721,6 +721,7 @@ class Receiver:
         "dropped_streams",
         "end_group",
         "entry",
+        "is_finishing",
         "objects",
         "outs",
         "session",
@@ -750,6 +751,8 @@ class Receiver:
         """Subgroups that have no stream yet because others are behind; the most urgent first."""
         self._serial = 0
         self.done = False
+        self.is_finishing = False
+        """Whether only what is under way is still sent."""
         self.objects = 0
         self.bytes = 0
         self.streams = 0
@@ -766,7 +769,7 @@ class Receiver:
         self.start_group, self.start_object = (-1, -1) if start is None else start
         self.end_group = float("inf") if entry.end_group is None else entry.end_group
         self.timeout = entry.delivery_timeout
-        if entry.end_group is not None:
+        if entry.end_group is not None or self.is_finishing:
             self.track.bounded.add(self)
         else:
             self.track.bounded.discard(self)
@@ -919,10 +922,25 @@ class Receiver:
             for out in tuple(self.outs):
                 out.reset(reset_code)
 
+    def finish(self) -> bool:
+        """Want nothing that is not under way; return whether nothing is."""
+        self.is_finishing = True
+        self.track.bounded.add(self)
+        for sub in self.track.subgroups():
+            sub.forget(self)
+        self.done = not self.outs and not self._backlog
+        return self.done
+
     def check_done(self) -> None:
-        """Tell when everything up to the last group that it wants was sent."""
+        """Tell when everything that it wants was sent."""
         end, track = self.entry.end_group, self.track
-        if end is None or self.done or self.outs or self._backlog or track.largest_group < end:
+        if self.done or self.outs or self._backlog:
+            return
+        if self.is_finishing:
+            self.done = True
+            self.session.state.notices.append(SubscriptionDone(self.subscription))
+            return
+        if end is None or track.largest_group < end:
             return
         if track.largest_group == end and track.end is None:
             group = track.groups.get(end)
@@ -2029,7 +2047,9 @@ class Subgroup:
     def admit_receiver(self, receiver: Receiver) -> None:
         """Let a receiver in with the next object that it wants."""
         refused = self.group.refused.get(self.subgroup_id, ())
-        if self.over or receiver in refused or receiver not in self.track.receivers:
+        if self.over or receiver.is_finishing or receiver in refused:
+            return
+        if receiver not in self.track.receivers:
             return
         if not receiver.entry.echo:
             self.export(receiver.session.number).admit(receiver)
