@@ -277,12 +277,9 @@ class Track:
 
     def receivers_for(self, client: Client) -> Iterator[Receiver]:
         """Return the receivers that a session would feed: not its own, if relays are behind it."""
-        own = client.id if client.info.peering else None
-        return (
-            other
-            for session, other in self.receivers.items()
-            if session != own and other.ending is None
-        )
+        if not client.info.peering:
+            return iter(self.receivers.values())
+        return (other for session, other in self.receivers.items() if session != client.id)
 
     @property
     def pushed(self) -> bool:
