@@ -18,7 +18,7 @@ the bridge has anything left to handle, and gives :meth:`NetworkBridge.observe` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
 from laps_relay.cpp.directory import Directory
@@ -26,7 +26,7 @@ from laps_relay.network.relay import NetworkRelay
 from laps_sdk.edge.events import PrefixAdded, RelayEvent
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.tree import NamespaceTree
-from laps_sdk.forwarding.interfaces import ForwardingPlane
+from laps_sdk.forwarding.interfaces import ForwardingPlane, Point
 from laps_sdk.upstream.announcements import Announcements
 from laps_sdk.upstream.fetching import Fetching
 from laps_sdk.upstream.interfaces import Answer, Feed, FetchHandle
@@ -49,8 +49,8 @@ __all__ = ["NetworkBridge", "RemotePublishes"]
 class NetworkBridge:
     """Joins an Edge and its network.
 
-    It is the network's ``LocalSide``, ``FetchSide`` and ``DataSink``, and the owner of the Edge's
-    :class:`~laps_sdk.upstream.upstream.Upstream`.
+    It is the network's ``LocalSide``, ``FetchSide``, ``RepairSide`` and ``DataSink``, and the
+    owner of the Edge's :class:`~laps_sdk.upstream.upstream.Upstream`.
     """
 
     __slots__ = (
@@ -58,6 +58,7 @@ class NetworkBridge:
         "_directory",
         "_fetching",
         "_network",
+        "_plane",
         "_remote",
         "_sink",
         "client",
@@ -90,7 +91,8 @@ class NetworkBridge:
         )
         self._fetching = cast("Fetching", self.client.fetching)
         self._network = network
-        self._sink = PlaneSink(plane, session)
+        self._plane = plane
+        self._sink = PlaneSink(plane, session, repairs=True)
         self._announcements = Announcements(lambda number: number == session)
         self._remote = RemotePublishes(relay, self.client)
 
@@ -197,6 +199,38 @@ class NetworkBridge:
         """Cancel a FETCH that another relay gave up."""
         self._fetching.drop(handle)
         self.client.pump(now)
+
+    # RepairSide
+
+    def positions(self, key: int, since: float) -> list[Point]:
+        """Return the ends of all subgroups of a track that have changed since then."""
+        track = self.client.track_of(key)
+        return [] if track is None else self._plane.positions(track, since)
+
+    def position_received(
+        self, now: float, key: int, points: Sequence[Point], hold: float, *, lost: bool
+    ) -> list[Point]:
+        """Return where to resume subgroups that another relay has, and the log has not."""
+        track = self.client.track_of(key)
+        if track is None:
+            return []
+        return self._plane.lacking(now, track, points, hold, lost=lost)
+
+    def resume_received(
+        self, now: float, key: int, points: Sequence[Point], to: tuple[int, int]
+    ) -> list[Point]:
+        """Send subgroups again to one egress set of the feed; return what is gone."""
+        subscription = self.client.subscription_of(key)
+        if subscription is None:
+            return list(points)
+        with self.client.egress.only_to(to):
+            return self._plane.resume_egress(now, subscription, points)
+
+    def points_gone(self, now: float, key: int, points: Sequence[Point]) -> None:
+        """Wait no longer for these subgroups: their objects are gone."""
+        track = self.client.track_of(key)
+        if track is not None:
+            self._plane.give_up(now, track, points)
 
     # DataSink
 

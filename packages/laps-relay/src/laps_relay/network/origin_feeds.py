@@ -16,7 +16,7 @@ from laps_relay.network.sets.sets import Sets
 from laps_relay.network.steering import Steering
 from laps_relay.network.subscriptions.origin_role import OriginRole
 from laps_relay.peer_forwarding.feed import PlaneFeed
-from laps_relay.peer_forwarding.forwarding import Outdated
+from laps_relay.peer_forwarding.forwarding import Ingress, Outdated
 from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_relay.policy.interface import Policy
 from laps_sdk.upstream.interfaces import LocalSide
@@ -83,6 +83,11 @@ class OriginFeeds:
     def has_changed(self) -> bool:
         """Whether the targets of any track may have changed."""
         return bool(self._changed)
+
+    def ingress(self, key: int) -> Ingress | None:
+        """Return where the feed of a track enters the network; None if it has none."""
+        feed = self._feeds.get(key)
+        return None if feed is None else feed.ingress
 
     def keys(self) -> list[int]:
         """The tracks that have a feed."""

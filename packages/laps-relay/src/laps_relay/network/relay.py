@@ -53,13 +53,14 @@ from laps_relay.network.nodes.node_table import Changes, Fault, Order, default_o
 from laps_relay.network.nodes.own_node import OwnNode
 from laps_relay.network.nodes.probing import BadAnswer, Prober
 from laps_relay.network.origin_feeds import OriginFeeds
+from laps_relay.network.repair import Repair
 from laps_relay.network.sets.set_routing import SetRouting
 from laps_relay.network.sets.sets import Sets
 from laps_relay.network.settings import NetworkSettings, Plan
 from laps_relay.network.steering import Steering
 from laps_relay.network.subscriptions.subscriptions import ResponseLoopFilter, Subscriptions
 from laps_relay.network.tables import RelayTables
-from laps_relay.peer_forwarding.forwarding import LOCAL, HoldData, SetIdle
+from laps_relay.peer_forwarding.forwarding import LOCAL, HoldData, Rerouted, SetIdle
 from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_relay.policy.interface import OpenPolicy, Policy
 from laps_sdk.forwarding.interfaces import OutStream, PeerEgress
@@ -95,6 +96,7 @@ from laps_sdk.upstream.interfaces import (
     FetchRefusal,
     FetchSide,
     LocalSide,
+    RepairSide,
 )
 from laps_wire.errors import ProtocolViolation, RemoteError
 from laps_wire.hashing import KeyedHasher
@@ -138,6 +140,7 @@ QUIET: Final = frozenset(
         wire.SnsRefusedByPeer,
         wire.DataDropped,
         wire.FetchReceived,
+        wire.RepairReceived,
     }
 )
 """Events that change no information base: other peers need no message."""
@@ -187,6 +190,7 @@ class NetworkRelay:
         "peers",
         "plane",
         "prober",
+        "repair",
         "server",
         "servers",
         "set_routing",
@@ -361,6 +365,17 @@ class NetworkRelay:
             send=self._send,
         )
         self.fetches = Fetches(node, self._fetch_router, hasher)
+        self.repair = Repair(
+            node,
+            settings,
+            links=self.links,
+            nib=self.nib,
+            sets=self.sets,
+            feeds=self.feeds,
+            origin=self.subscriptions.origin,
+            serving=self.subscriptions.subscriber.serving,
+            send=self._send,
+        )
         self.tables = RelayTables(
             self.own,
             links=self.links,
@@ -382,6 +397,7 @@ class NetworkRelay:
             *self.sets.clocks,
             *self.steering.clocks,
             *self.plane.clocks,
+            *self.repair.clocks,
         )
         self._all_clocks = (self._timers, *self._clocks)
         """The timers of the rooms, without and with our own; the objects never change."""
@@ -598,10 +614,17 @@ class NetworkRelay:
 
     # Our own clients
 
-    def attach(self, local: LocalSide, sink: DataSink, fetches: FetchSide | None = None) -> None:
+    def attach(
+        self,
+        local: LocalSide,
+        sink: DataSink,
+        fetches: FetchSide | None = None,
+        repair: RepairSide | None = None,
+    ) -> None:
         """Connect the relay's own clients; called before any client comes.
 
-        ``sink`` receives their data. Without ``fetches`` the relay answers no FETCH.
+        ``sink`` receives their data. Without ``fetches`` the relay answers no FETCH; without
+        ``repair`` nothing that was lost on its way is sent again.
         """
         self._local = local
         self.subscriptions.attach(local)
@@ -609,6 +632,8 @@ class NetworkRelay:
         self.plane.attach(sink)
         if fetches is not None:
             self.fetches.attach(fetches)
+        if repair is not None:
+            self.repair.attach(repair)
 
     def set_foreign_peers(self, factory: ForeignPeerFactory) -> None:
         """Set the factory of foreign peers (Stubs, C++ relays); called before any session."""
@@ -918,6 +943,7 @@ class NetworkRelay:
             self.subscriptions.handle_timeout(now)
             self.sets.handle_timeout(now)
             self.plane.handle_timeout(now)
+            self.repair.handle_timeout(now)
             for session, probe in self.prober.handle_timeout(now):
                 self._send(now, session, probe)
         self._settle(now)
@@ -992,6 +1018,10 @@ class NetworkRelay:
             moved = True
             if isinstance(notice, SetIdle):
                 self.sets.idle(now, notice)
+            elif isinstance(notice, Rerouted):
+                key = self.sets.key_of(notice.ingress)
+                if key is not None:
+                    self.repair.targets_moved(now, key)
             else:
                 self.feeds.renew(now, notice)
         return (moved or probed) and (self._is_unsettled(now) or self.peers.has_events())
@@ -1120,6 +1150,7 @@ class NetworkRelay:
         self._replay.forget(session)
         self.violations.forget(session)
         self.fetches.session_gone(session)
+        self.repair.session_gone(session)
         if down.code in reports.FAULTS and not down.by_peer:
             self._emit(
                 reports.PeerFaulted(
@@ -1142,6 +1173,8 @@ class NetworkRelay:
             return
         if link.node is None:
             return
+        if link.receives:
+            self.repair.session_lost(now)
         self.plane.remove_session(now, session)
         if self.server is not None:
             self.server.remove_session(session)
@@ -1227,10 +1260,8 @@ class NetworkRelay:
                 self._sns_received(now, session, peer, event)
             case wire.DataDropped():
                 self.plane.discard(now, session, [each.item for each in event.dropped])
-            case wire.FetchReceived():
-                if Feature.FETCHES not in link.features:
-                    raise ProtocolViolation("a message of a feature that is not in use")
-                self.fetches.received(now, session, event.message)
+            case wire.FetchReceived() | wire.RepairReceived():
+                self._routed_received(now, link, event)
             case wire.Draining():
                 link.leaving = True
                 self._emit(
@@ -1248,6 +1279,16 @@ class NetworkRelay:
                 self.nib.set_peer(now, peer, draining=others)
             case _:
                 pass
+
+    def _routed_received(
+        self, now: float, link: Link, event: wire.FetchReceived | wire.RepairReceived
+    ) -> None:
+        """Handle a message that is for one relay, which need not be this one."""
+        is_fetch = isinstance(event, wire.FetchReceived)
+        if (Feature.FETCHES if is_fetch else Feature.REPAIR) not in link.features:
+            raise ProtocolViolation("a message of a feature that is not in use")
+        room = self.fetches if is_fetch else self.repair
+        room.received(now, link.session, event.message)
 
     def _announces_received(
         self, now: float, link: Link, event: wire.AnnouncesAdvertised | wire.AnnouncesWithdrawn

@@ -149,7 +149,6 @@ class PlaneFeed:
         "_entries",
         "_header",
         "_heads",
-        "_lost",
         "_state",
         "_wait",
         "closed",
@@ -168,8 +167,6 @@ class PlaneFeed:
         self.open: dict[FeedStream, None] = {}
         """Streams whose end was not written."""
         self._wait = state.patience
-        self._lost = 0
-        """Streams that were to go on because somebody was lost who had one of them."""
         self._heads: dict[tuple[DataKind, int, int, int], bytes] = {}
         self._head(_STREAM, 0, 0)  # what does not fit is the caller's fault, and seen now
 
@@ -181,17 +178,18 @@ class PlaneFeed:
         ttl_ms: int = 0,
         deadline: float | None = None,
         continued: bool = False,
+        to: tuple[int, int] | None = None,
     ) -> OutStream:
-        """Begin a stream to all egress sets of the moment."""
-        if continued and self._lost:
-            # Somebody may never get what was before, and should not wait for it.
-            self._lost -= 1
-            continued = False
+        """Begin a stream to all egress sets of the moment, or only to the one named by ``to``."""
         head = self._head(_STREAM, priority, ttl_ms, FLAG_CONTINUED if continued else 0)
-        stream = FeedStream(self, self._state, self._entry(), head)
-        # Somebody has just been added to a set, and may hear of that behind this stream.
-        stream.stale = self._state.outdated.when(self.ingress.set_id) is not None
-        self.open[stream] = None
+        entry = self._entry()
+        if to is None:
+            stream = FeedStream(self, self._state, entry, head)
+            # Somebody has just been added to a set, and may hear of that behind this stream.
+            stream.stale = self._state.outdated.when(self.ingress.set_id) is not None
+            self.open[stream] = None
+        else:
+            stream = FeedStream(self, self._state, entry.only(*to), head)
         stream.start(now, priority, deadline, expires=ttl_ms > 0 or deadline is not None)
         return stream
 
@@ -251,7 +249,6 @@ class PlaneFeed:
         for stream in due:
             stream.stale = stream.bereft = False
         if due:
-            self._lost = len(due) if bereft else 0
             before = inf if bereft else max(stream.came for stream in due)
             self._state.notices.append(Outdated(self.ingress, before))
 

@@ -3,7 +3,7 @@
 ::
 
     Sets  -- install, cut, retire -->  PeerPlane  -- streams, datagrams -->  Egress
-      ^------------ SetIdle -------------'  |   ^
+      ^----- SetIdle, Rerouted ----------'  |   ^
                                             v   |
                                      DataSink   PlaneFeed      the relay's own clients
 
@@ -26,6 +26,7 @@ __all__ = [
     "Ingress",
     "Outdated",
     "PeerPlaneCounters",
+    "Rerouted",
     "SetCounters",
     "SetIdle",
 ]
@@ -65,6 +66,12 @@ class Outdated(NamedTuple):
     ingress: Ingress
     before: float = inf
     """Streams that began later go on as they are: they may end soon."""
+
+
+class Rerouted(NamedTuple):
+    """A feed goes to other targets, or on other paths: what was on the old ones may be lost."""
+
+    ingress: Ingress
 
 
 class SetCounters(NamedTuple):

@@ -28,6 +28,7 @@ from laps_relay.peer_forwarding.forwarding import (
     Ingress,
     Outdated,
     PeerPlaneCounters,
+    Rerouted,
     SetCounters,
     SetIdle,
 )
@@ -44,7 +45,7 @@ from laps_wire.peering.laps2.codepoints import DATA_HEADER_BYTES
 
 __all__ = ["PeerPlane"]
 
-_NO_SUBSCRIBERS: Final = int(StreamCode.NO_SUBSCRIBERS)
+_LOST: Final = int(StreamCode.LOST)
 _DATAGRAM: Final = int(DataKind.DATAGRAM)
 
 
@@ -97,10 +98,10 @@ class PeerPlane:
             return
         streams, gone.streams = gone.streams, {}
         for stream in streams.values():
-            # Its sets died with it (laps-2, 6.1).
-            stream.reset(now, _NO_SUBSCRIBERS)
+            # Its sets died with it (laps-2, 6.1); the o-relay can send the rest again (6.6).
+            stream.reset(now, _LOST)
         for item in tuple(gone.held):
-            item.reset(now, _NO_SUBSCRIBERS)
+            item.reset(now, _LOST)
         self._state.unsent_streams += gone.unsent()
         for branch in tuple(gone.branches.values()):
             branch.fanout.leave(now, branch)
@@ -170,6 +171,7 @@ class PeerPlane:
         feed = self._feeds.get(ingress.set_id)
         if feed is not None:
             feed.outdate(now, in_place=in_place)
+            self._state.notices.append(Rerouted(ingress))
 
     def cut(self, now: float, egress: EgressSet, code: int) -> None:
         """Reset all open streams to one of our sets; finished ones too if their bytes wait."""
@@ -300,7 +302,7 @@ class PeerPlane:
         """Whether :meth:`poll_notices` gives any."""
         return bool(self._state.notices)
 
-    def poll_notices(self) -> list[SetIdle | Outdated]:
+    def poll_notices(self) -> list[SetIdle | Outdated | Rerouted]:
         """Return what the control plane must know, once."""
         notices = self._state.notices
         if not notices:

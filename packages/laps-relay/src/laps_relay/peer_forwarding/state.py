@@ -23,6 +23,7 @@ from laps_relay.peer_forwarding.forwarding import (
     Ingress,
     Outdated,
     PeerPlaneCounters,
+    Rerouted,
     SetCounters,
     SetIdle,
 )
@@ -228,6 +229,16 @@ class Entry:
         self.bytes_in = 0
         self.bytes_out = 0
 
+    def only(self, session: int, sns_id: int) -> Entry:
+        """Return an entry with one of the targets; with none if it is not there any more."""
+        entry = Entry(self.ingress)
+        entry.targets = tuple(
+            each
+            for each in self.targets
+            if each.session.number == session and each.sns_id == sns_id
+        )
+        return entry
+
     def counters(self) -> SetCounters:
         """Return the counters, without streams under way."""
         return SetCounters(self.streams, self.datagrams, self.bytes_in, self.bytes_out)
@@ -268,7 +279,7 @@ class State:
         self.timers: Timers[Target] = Timers()
         self.outdated: Timers[int] = Timers()
         """By feed number: when its streams that go to the wrong sets are reported."""
-        self.notices: list[SetIdle | Outdated] = []
+        self.notices: list[SetIdle | Outdated | Rerouted] = []
         self.traffic: Traffic | None = None
         """Counts by track and session; None if counting is off."""
         self.samples: Samples | None = None

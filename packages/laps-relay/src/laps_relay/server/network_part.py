@@ -413,7 +413,7 @@ class NetworkEdge(JoinedEdge):
             directory=None if self._cpp is None else self._cpp[0],
         )
         super().__init__(server, relay, bridge)
-        network.attach(bridge, bridge, bridge)
+        network.attach(bridge, bridge, bridge, bridge)
         relay.set_policy(network.against)
 
     # Foreign peers

@@ -791,6 +791,11 @@ class EdgeRelay:
         client = self._state.clients.get(session)
         return "" if client is None else client.path or client.info.path
 
+    def track_number(self, name: FullTrackName) -> int | None:
+        """Return the number of a track that is installed; None if it is not."""
+        track = self._tracks.known(name)
+        return None if track is None or not track.number else track.number
+
     def track_numbers(self) -> list[int]:
         """Return the numbers of all tracks, for :meth:`tracks` in parts."""
         return list(self._tracks.by_number)

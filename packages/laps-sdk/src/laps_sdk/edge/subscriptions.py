@@ -294,7 +294,8 @@ class Subscriptions:
         state.events.append(PublisherAdded(session=client.id, track=track.name, pushed=pushed))
         # Receivers first: objects that waited for the alias are forwarded with the ingress.
         self._accept_waiting(now, track)
-        state.plane.add_ingress(now, client.id, alias, track.number, track.facts.publisher_priority)
+        priority = track.facts.publisher_priority
+        state.plane.add_ingress(now, client.id, alias, track.number, priority, largest)
         if pushed:
             self._track_published(now, track)
         self._tracks.update_sources(track)

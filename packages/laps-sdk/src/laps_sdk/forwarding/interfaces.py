@@ -18,7 +18,7 @@ gives, never used twice; a *subscription* is (session, request id), whoever made
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
@@ -45,6 +45,7 @@ __all__ = [
     "PeerEgress",
     "PlaneCounters",
     "PlaneLimits",
+    "Point",
     "RankChanged",
     "SessionFault",
     "Subscription",
@@ -266,6 +267,16 @@ class TrackEnded(NamedTuple):
     final: Location
 
 
+class Point(NamedTuple):
+    """A place in a subgroup: where a log ends, or where another relay lacks objects."""
+
+    group: int
+    subgroup: int
+    object: int
+    ended: bool = False
+    """Whether no object follows; only of the end of a log."""
+
+
 class SubscriptionDone(NamedTuple):
     """A receiver got all that it wants, or all that there is; its streams are finished."""
 
@@ -344,11 +355,20 @@ class ForwardingPlane(Protocol):
 
     # Ingress
 
-    def add_ingress(self, now: float, session: int, alias: int, track: int, priority: int) -> None:
+    def add_ingress(
+        self,
+        now: float,
+        session: int,
+        alias: int,
+        track: int,
+        priority: int,
+        largest: Location | None = None,
+    ) -> None:
         """Objects with this alias belong to the track; what waited for it is forwarded now.
 
-        ``priority`` is the publisher's default for objects that carry none. Several ingresses may
-        feed one track: an object that came already is not sent again.
+        ``priority`` is the publisher's default for objects that carry none, ``largest`` the
+        largest location before. Several ingresses may feed one track: an object that came already
+        is not sent again.
         """
 
     def remove_ingress(self, now: float, session: int, alias: int) -> None:
@@ -391,6 +411,30 @@ class ForwardingPlane(Protocol):
         self, now: float, subscription: Subscription, *, reset_code: int | None
     ) -> SubscriptionCounters:
         """Stop; open streams are reset with the code, or with None left to end by themselves."""
+
+    # Repair
+
+    def positions(self, track: int, since: float) -> list[Point]:
+        """Return the ends of all subgroups that have changed since then."""
+
+    def lacking(
+        self, now: float, track: int, points: Sequence[Point], hold: float, *, lost: bool
+    ) -> list[Point]:
+        """Return where to resume subgroups that another log has, and this one has not.
+
+        What may be under way is left out, for ``hold`` seconds, unless a path was just ``lost``.
+        """
+
+    def resume_egress(
+        self, now: float, subscription: Subscription, points: Sequence[Point]
+    ) -> list[Point]:
+        """Send subgroups again from these objects on; return the points that are gone."""
+
+    def stream_lost(self, now: float, session: int, stream_id: int) -> None:
+        """An incoming stream was lost with its path: another one may bring the rest."""
+
+    def give_up(self, now: float, track: int, points: Sequence[Point]) -> None:
+        """Wait no longer for these subgroups: their objects are gone."""
 
     # Fetch
 

@@ -12,14 +12,14 @@ from laps_sdk.forwarding.datagrams import Datagrams
 from laps_sdk.forwarding.track import Group, Reading, Receiver
 from laps_wire.moqt.data.datagram import ObjectDatagram
 
-__all__ = ["merged", "replay"]
+__all__ = ["first_id_of", "merged", "replay"]
 
 
 def merged(segments: Iterable[Segment]) -> Iterator[CachedObject]:
     """The objects of some segments, by ascending id, each once."""
     last = -1
     found: Iterable[CachedObject]
-    ordered = sorted(segments, key=_first_id)
+    ordered = sorted(segments, key=first_id_of)
     runs = (segment.objects() for segment in ordered)
     if all(one.ids.last < two.ids.first for one, two in pairwise(ordered)):
         found = chain.from_iterable(runs)  # none is begun before the one in front is read
@@ -31,8 +31,8 @@ def merged(segments: Iterable[Segment]) -> Iterator[CachedObject]:
             yield item
 
 
-def _first_id(segment: Segment) -> tuple[int, int]:
-    """Where a segment stands among others; one that begins inside an object follows it."""
+def first_id_of(segment: Segment) -> tuple[int, int]:
+    """Return where a segment stands among others; one that begins inside an object follows it."""
     return (segment.base, 1) if segment.left else (segment.ids.first, 0)
 
 
@@ -59,7 +59,7 @@ def replay(now: float, receiver: Receiver) -> None:
             ):
                 subgroups.setdefault(segment.subgroup_id, []).append(segment)
         for subgroup_id, segments in subgroups.items():
-            segments.sort(key=_first_id)
+            segments.sort(key=first_id_of)
             if subgroup_id is None:
                 objects = merged(segments)
                 wanted = [each for each in objects if receiver.wants(group_id, each.head.object_id)]

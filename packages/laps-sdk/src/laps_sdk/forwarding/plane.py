@@ -13,7 +13,7 @@ This module finds the object that a call is about, turns faults of peers into no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from typing import Final
 
@@ -31,6 +31,7 @@ from laps_sdk.forwarding.interfaces import (
     OutStream,
     PlaneCounters,
     PlaneLimits,
+    Point,
     SessionFault,
     Subscription,
     SubscriptionCounters,
@@ -40,8 +41,17 @@ from laps_sdk.forwarding.interfaces import (
 )
 from laps_sdk.forwarding.late import replay
 from laps_sdk.forwarding.pending import Detached, Opening, Pending, Waiting
+from laps_sdk.forwarding.repair import lacking, positions, resume
 from laps_sdk.forwarding.samples import Samples
-from laps_sdk.forwarding.track import InternalTrack, Receiver, Session, Source, State, Track
+from laps_sdk.forwarding.track import (
+    InternalTrack,
+    Receiver,
+    Session,
+    Source,
+    State,
+    Track,
+    Writer,
+)
 from laps_sdk.forwarding.traffic import ClientTraffic, TrackTraffic
 from laps_sdk.timers import earliest
 from laps_wire.errors import RemoteError
@@ -153,12 +163,22 @@ class Plane:
 
     # Ingress
 
-    def add_ingress(self, now: float, session: int, alias: int, track: int, priority: int) -> None:
+    def add_ingress(
+        self,
+        now: float,
+        session: int,
+        alias: int,
+        track: int,
+        priority: int,
+        largest: Location | None = None,
+    ) -> None:
         """Objects with this alias belong to the track; what waited for it is forwarded now."""
         sender = self._sessions[session]
         self.remove_ingress(now, session, alias)
         sender.intakes.pop(alias, None)
         sender.sources[alias] = source = Source(self._state.tracks[track], priority)
+        if sender.upstream and source.track.largest_group < 0:
+            source.track.floor = largest
         source.track.ingress[sender, alias] = None
         self._claim(now, sender, alias, lambda waiting: waiting.replay(now, source))
 
@@ -281,6 +301,49 @@ class Plane:
         receiver.close(reset_code)
         del receiver.session.receivers[subscription.request_id]
         return receiver.counters()
+
+    # Repair
+
+    def positions(self, track: int, since: float) -> list[Point]:
+        """Return the ends of all subgroups that have changed since then."""
+        known = self._state.tracks.get(track)
+        return [] if known is None else positions(known, since)
+
+    def lacking(
+        self, now: float, track: int, points: Sequence[Point], hold: float, *, lost: bool
+    ) -> list[Point]:
+        """Return where to resume subgroups that another log has, and this one has not."""
+        known = self._state.tracks.get(track)
+        if known is None:
+            return []
+        due, given_up = lacking(now, known, points, hold, lost=lost)
+        self.give_up(now, track, given_up)
+        return due
+
+    def resume_egress(
+        self, now: float, subscription: Subscription, points: Sequence[Point]
+    ) -> list[Point]:
+        """Send subgroups again from these objects on; return the points that are gone."""
+        receiver = self._receiver(subscription)
+        return list(points) if receiver is None else resume(now, receiver, points)
+
+    def stream_lost(self, now: float, session: int, stream_id: int) -> None:
+        """An incoming stream was lost with its path: another one may bring the rest."""
+        sender = self._sessions.get(session)
+        handler = None if sender is None else sender.streams.pop(stream_id, None)
+        if isinstance(handler, Writer):
+            handler.lost(now)
+        elif handler is not None:
+            handler.reset(now, CANCELLED)
+
+    def give_up(self, now: float, track: int, points: Sequence[Point]) -> None:
+        """Wait no longer for these subgroups: their objects are gone."""
+        known = self._state.tracks.get(track)
+        for point in () if known is None else points:
+            group = None if known is None else known.groups.get(point.group)
+            sub = None if group is None else group.subgroups.get(point.subgroup)
+            if sub is not None:
+                sub.give_up(now)
 
     # Fetch
 

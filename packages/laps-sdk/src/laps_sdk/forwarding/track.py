@@ -93,6 +93,7 @@ __all__ = [
     "Group",
     "Handler",
     "InternalTrack",
+    "Need",
     "Out",
     "Owner",
     "Reading",
@@ -126,6 +127,7 @@ class Track(CachedTrack):
         "dropped_objects",
         "duplicates",
         "end",
+        "floor",
         "groups",
         "ingress",
         "key",
@@ -134,6 +136,7 @@ class Track(CachedTrack):
         "limits",
         "missing_groups",
         "name",
+        "needs",
         "notices",
         "number",
         "objects_in",
@@ -180,6 +183,12 @@ class Track(CachedTrack):
         self.largest_object = -1
         self.end: Location | None = None
         """Where the track ends, once an object said so."""
+        self.floor: Location | None = None
+        """The largest location when the network began to send it: what was before is not missing.
+
+        None if there was no object."""
+        self.needs: dict[tuple[int, int], Need] = {}
+        """Subgroups that another relay has and this one has not, by group and subgroup."""
         self.rank_type: int | None = None
         self.rank_value: int | None = None
         # Figures.
@@ -307,6 +316,12 @@ class Track(CachedTrack):
             self._forget(group)
         return group
 
+    def forgets(self, group_id: int) -> bool:
+        """Return whether a group may have been here whose record was dropped."""
+        if len(self.groups) < self.limits.group_records:
+            return False
+        return group_id < min(islice(self.groups, 8))
+
     def _forget(self, newest: Group) -> None:
         """Drop the oldest records that nobody needs."""
         over = len(self.groups) - self.limits.group_records
@@ -393,6 +408,21 @@ class Track(CachedTrack):
                 )
         self.absent_groups.add_range(start, end)
         self.absent_groups.forget(self.limits.id_ranges)
+
+
+class Need(NamedTuple):
+    """What is missing of a subgroup."""
+
+    object: int
+    """The first object that is missing."""
+    left: int = 0
+    """Payload bytes that it lacks, if a part of it is here."""
+    since: float = 0.0
+    """When that was noticed, or asked for last."""
+    asks: int = 0
+    """How often it was asked for, without a byte in return."""
+    lost: bool = False
+    """Whether the stream that brought it was lost with its path."""
 
 
 class Handler(Protocol):
@@ -887,15 +917,24 @@ class Receiver:
         """Open a stream that reads a subgroup from the log."""
         first, missing = reading.first_held()
         self.missed(missing)
-        if first is None:
+        if first is None and not reading.resumed:
             if reading.sub is not None:
                 reading.sub.admit_receiver(self)
             return
         header = reading.header
         whole = reading.whole and not missing
         out = self.open(header, reading.subgroup_id, reading.publisher, whole=whole)
-        if out is not None:
+        if out is None:
+            return
+        if reading.resumed:
+            out.is_resumed = True
+            if not whole and isinstance(out.stream, LinkedStream):
+                out.stream.goes_on()
+        if first is not None:
             out.read(now, reading, first)
+        else:
+            out.begin(now, b"", fin=True)
+            out.finish()
 
     def missed(self, objects: int) -> None:
         """Count objects that it does not get."""
@@ -968,6 +1007,8 @@ class Reading(NamedTuple):
     """Whether the first object of the first segment is the first one of the subgroup's stream."""
     past: bool = False
     """Whether the receiver asked for the past, so that the cache counts a hit."""
+    resumed: bool = False
+    """Whether another relay asked for it, which has what was before (laps-2, 6.6)."""
 
     def walk(self) -> Iterator[Segment]:
         """All segments, those too that the log has let go."""
@@ -1018,6 +1059,7 @@ class Out:
         "_waiting",
         "began",
         "extended",
+        "is_resumed",
         "objects_base",
         "payload_base",
         "publisher",
@@ -1047,6 +1089,8 @@ class Out:
         """Whether its objects have extension blocks."""
         self.began = 0.0
         """When its first bytes were written."""
+        self.is_resumed = False
+        """Whether it repairs another stream, and ends where the log ends (laps-2, 6.6)."""
         self.tail: Tail | None = None
         """Where it gets its bytes from; None if it is behind, or all that will come was written."""
         self.objects_base = 0
@@ -1277,6 +1321,8 @@ class Out:
         elif tail is not None:
             self.objects_base, self.payload_base = tail.objects, tail.payload
             tail.join(self)
+            if self.is_resumed:
+                tail.renew(self, now)
         elif sub is None and last is not None and last.finished:
             self.stream.write(b"", True)
             self.finish()
@@ -1285,7 +1331,7 @@ class Out:
             # just written.
             state = receiver.session.state
             state.timers.set(self._linger, now + state.limits.linger)
-            if sub is not None:
+            if sub is not None and not self.is_resumed:
                 sub.admit_receiver(receiver)
         receiver.open_next(now)
         receiver.check_done()
@@ -1394,7 +1440,9 @@ class Out:
         if lost:
             receiver.missed(1)
         self._leave()
-        if tail is not None:
+        if self.is_resumed:
+            pass  # the relay that asked for it asks again if it needs it
+        elif tail is not None:
             tail.lost(self)
         elif sub is not None:
             sub.refuse(receiver)
@@ -1684,8 +1732,14 @@ class Tail(ABC):
 
     # Streams to other relays that go on with others
 
-    def renew(self, out: Out) -> None:
-        """Let a stream end before the next object; its receiver gets another one for the rest."""
+    def renew(self, out: Out, now: float | None = None) -> None:
+        """Let a stream end before the next object; its receiver gets another one for the rest.
+
+        A resumed stream ends at once if no object is under way: its receiver has other streams.
+        """
+        if out.is_resumed and not self.left and now is not None:
+            self._cut(out, out.receiver.draft.integers.encode(0))
+            return
         self._renewing[out] = None
         self.sub.state.timers.set(self.quiet, self.sub.group.touched + QUIET)
 
@@ -1696,9 +1750,10 @@ class Tail(ABC):
             return
         receivers: list[Receiver] = []
         for out in self._take_renewing():
-            self._paused[out.receiver] = None
             self._cut(out, out.receiver.draft.integers.encode(0))
-            receivers.append(out.receiver)
+            if not out.is_resumed:
+                self._paused[out.receiver] = None
+                receivers.append(out.receiver)
         self.put_back(receivers)
 
     def _begin_anew(
@@ -1717,8 +1772,9 @@ class Tail(ABC):
             self.emit(now, writer, body[:first], [], False, None)
         again: dict[Receiver, None] = {}
         for out in renewing:
-            again[out.receiver] = None
             self._cut(out, cut_mark(head, self.last_id, out.receiver.draft))
+            if not out.is_resumed:
+                again[out.receiver] = None
         self.put_back(list(again))
         shifted = [(each, start - first, end - first) for each, start, end in marks]
         self.emit(now, writer, body[first:], shifted, fin, place, again.keys())
@@ -1793,6 +1849,11 @@ class Span(Tail):
         """Its oldest segment, which the log may have let go; others follow."""
         self.segment: Segment | None = None
         """The newest one."""
+
+    @property
+    def missing(self) -> int:
+        """The first object that is not here, or not all of it."""
+        return self.last_id if self.left else self.covered + 1
 
     def joining(self, writer: Writer) -> list[Receiver]:
         """Take the receivers that have no stream yet, if they begin with this span."""
@@ -1988,6 +2049,7 @@ class Subgroup:
         "exports",
         "final",
         "group",
+        "has_start",
         "header",
         "is_awaited",
         "joining",
@@ -2020,6 +2082,8 @@ class Subgroup:
         """By the session that brings objects and gets those of others."""
         self.final: int | None = None
         """Its last object, once a writer has ended there; -1 if it has none."""
+        self.has_start = False
+        """Whether a stream began with its first object."""
         self.over = False
         """Whether nothing more of it can come."""
         self.code: int | None = None
@@ -2221,6 +2285,53 @@ class Subgroup:
         self.writers.pop(writer, None)
         self.settle(now, code)
 
+    # Repair
+
+    def lost_by(self, now: float, writer: Writer) -> None:
+        """A writer was lost with the path on which it came: wait for one that brings the rest."""
+        self.writers.pop(writer, None)
+        span = writer.span
+        if (
+            self.over
+            or span is None
+            or any(other.span is span for other in self.writers)
+            or (self.final is not None and span.is_at(self.final))
+        ):
+            self.settle(now)
+            return
+        span.awaits = True
+        self._await(now)
+        need = Need(span.missing, span.left, now, lost=True)
+        self.track.needs[self.group.group_id, self.subgroup_id] = need
+
+    def need(self, end: int, start: int, *, ended: bool) -> Need | None:
+        """Return what is missing of a subgroup that another log has up to ``end``.
+
+        ``start`` is the first object that is wanted at all.
+        """
+        first = self.spans[0]
+        if first.last_id < 0 or (not self.has_start and first.first > start):
+            return Need(start) if start < end else None
+        if first.missing < end or (ended and self.final is None and not self.writers):
+            return Need(first.missing, first.left)
+        return None
+
+    def give_up(self, now: float) -> None:
+        """Wait no longer for what is missing: nobody has it."""
+        held, self._held = self._held, False
+        if held:
+            self._begin_without(now)
+        for span in tuple(self.spans):
+            if span.awaits:
+                span.awaits = False
+                index = self.spans.index(span) + 1
+                if index < len(self.spans):
+                    # The number that its stream was cut before was a guess: nothing is between.
+                    span.covered = max(span.covered, self.spans[index].first - 1)
+                    self._merge(now, span)
+        self.go_on()
+        self.settle(now)
+
     def hold(self, now: float) -> None:
         """Let receivers wait for the beginning, which is on another stream."""
         self._held = True
@@ -2247,19 +2358,7 @@ class Subgroup:
         ):
             self.state.timers.set(self.unheard, now + self.state.limits.continued_time)
             return
-        self._held = False
-        if held:
-            self._begin_without(now)
-        for span in tuple(self.spans):
-            if span.awaits:
-                span.awaits = False
-                index = self.spans.index(span) + 1
-                if index < len(self.spans):
-                    # The number that its stream was cut before was a guess: nothing is between.
-                    span.covered = max(span.covered, self.spans[index].first - 1)
-                    self._merge(now, span)
-        self.go_on()
-        self.settle(now)
+        self.give_up(now)
 
     def _is_newest(self) -> bool:
         """Whether nothing came behind what is here of a track that is still to come."""
@@ -2407,6 +2506,7 @@ class Writer:
         self._offset = 0  # payload bytes of it that came
         self._start: int | None = None  # the id below its first object
         sub.writers[self] = None
+        sub.has_start = sub.has_start or not continued
         sub.draft = self.draft
         if sub.is_empty:
             self.span = sub.spans[0]
@@ -2459,6 +2559,10 @@ class Writer:
     def reset(self, now: float, code: int) -> None:
         """The stream was abandoned; another one of the subgroup may go on."""
         self.sub.left_by(now, self, code)
+
+    def lost(self, now: float) -> None:
+        """The stream was lost on its path; another one may bring the rest."""
+        self.sub.lost_by(now, self)
 
     def may_bring(self, span: Span, following: Span) -> bool:
         """Whether it may still bring what is between two spans."""

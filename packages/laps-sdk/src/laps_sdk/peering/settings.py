@@ -102,7 +102,13 @@ def settings_of(
 
 def features_of(settings: PeeringSettings, role: Role, own: RelayType) -> tuple[int, ...]:
     """Return the features to offer, ascending."""
-    features = {Feature.DATAGRAMS, Feature.PROBES, Feature.FETCHES, Feature.STAYS}
+    features = {
+        Feature.DATAGRAMS,
+        Feature.PROBES,
+        Feature.FETCHES,
+        Feature.STAYS,
+        Feature.REPAIR,
+    }
     if settings.plaintext_names:
         features.add(Feature.PLAINTEXT_NAMES)
     if settings.signed_nodes:

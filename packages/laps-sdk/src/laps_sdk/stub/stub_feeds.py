@@ -90,6 +90,7 @@ class _TrackFeeds(Generic[P]):
         ttl_ms: int = 0,
         deadline: float | None = None,
         continued: bool = False,
+        to: tuple[int, int] | None = None,  # noqa: ARG002 - a parent has no sets
     ) -> OutStream:
         """Open a stream to each parent."""
         parts = [

@@ -43,6 +43,7 @@ class DirectFeed(ABC):
         ttl_ms: int = 0,
         deadline: float | None = None,
         continued: bool = False,
+        to: tuple[int, int] | None = None,  # noqa: ARG002 - there is one connection
     ) -> OutStream:
         """Begin a stream: its header is written."""
         if deadline is None and ttl_ms:

@@ -14,7 +14,8 @@ nor copied.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -95,6 +96,7 @@ class FeedEgress:
         "_fetches",
         "_outlets",
         "_stop",
+        "_to",
     )
 
     def __init__(
@@ -114,6 +116,7 @@ class FeedEgress:
         self._answers: dict[OutStream, FetchOutlet] = {}
         """Streams of theirs that are under way."""
         self._stop = stop
+        self._to: tuple[int, int] | None = None
         self._begun: dict[OutStream, FeedStream] = {}
         """Streams under way, by what they are written to."""
 
@@ -136,7 +139,16 @@ class FeedEgress:
         deadline: float | None = None,
     ) -> OutStream:
         """Begin a stream; where it goes is known with the first write."""
-        return FeedStream(self, priority, deadline)
+        return FeedStream(self, priority, deadline, self._to)
+
+    @contextmanager
+    def only_to(self, egress: tuple[int, int]) -> Iterator[None]:
+        """Send streams that begin inside the block to one egress set of their feed."""
+        self._to = egress
+        try:
+            yield
+        finally:
+            self._to = None
 
     def begin(
         self,
@@ -146,6 +158,7 @@ class FeedEgress:
         deadline: float | None,
         *,
         continued: bool = False,
+        to: tuple[int, int] | None = None,
     ) -> OutStream | None:
         """Open the stream whose first bytes these are; None if nobody wants it any more."""
         alias = alias_at(data, self._draft)
@@ -160,6 +173,7 @@ class FeedEgress:
             ttl_ms=outlet.ttl_ms,
             deadline=deadline,
             continued=continued,
+            to=to,
         )
         self._begun[out] = stream
         return out
@@ -211,10 +225,17 @@ class FeedEgress:
 class FeedStream:
     """The :class:`~laps_sdk.forwarding.interfaces.LinkedStream` of one subgroup."""
 
-    __slots__ = ("_begun", "_continued", "_deadline", "_egress", "_out", "_priority")
+    __slots__ = ("_begun", "_continued", "_deadline", "_egress", "_out", "_priority", "_to")
 
-    def __init__(self, egress: FeedEgress, priority: int, deadline: float | None) -> None:
+    def __init__(
+        self,
+        egress: FeedEgress,
+        priority: int,
+        deadline: float | None,
+        to: tuple[int, int] | None = None,
+    ) -> None:
         self._egress = egress
+        self._to = to
         self._priority = priority
         self._deadline = deadline
         self._begun = False
@@ -240,7 +261,7 @@ class FeedStream:
         if not self._begun:
             self._begun = True
             self._out = self._egress.begin(
-                self, data, self._priority, self._deadline, continued=self._continued
+                self, data, self._priority, self._deadline, continued=self._continued, to=self._to
             )
         out = self._out
         if out is not None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol, TypeAlias
 
-from laps_sdk.forwarding.interfaces import OutStream
+from laps_sdk.forwarding.interfaces import OutStream, Point
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
@@ -25,6 +26,7 @@ __all__ = [
     "FetchRefusal",
     "FetchSide",
     "LocalSide",
+    "RepairSide",
     "answer_of",
 ]
 
@@ -87,10 +89,12 @@ class Feed(Protocol):
         ttl_ms: int = 0,
         deadline: float | None = None,
         continued: bool = False,
+        to: tuple[int, int] | None = None,
     ) -> OutStream:
         """Open a stream to all relays that take the track; without any, discard the data.
 
-        ``continued`` marks a stream that continues an interrupted one (laps-2, 7.2).
+        ``continued`` marks a stream that continues an interrupted one (laps-2, 7.2). ``to`` is
+        one egress set of the feed, its session and its id: the stream goes only there.
         """
 
     def send_datagram(self, now: float, payload: bytes, *, priority: int, ttl_ms: int = 0) -> bool:
@@ -141,6 +145,29 @@ class LocalSide(Protocol):
 
     def announce_removed(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
         """Remove a name that no other relay announces."""
+
+
+class RepairSide(Protocol):
+    """The logs of this relay's own tracks: a bridge to the Edge (laps-2, 6.6)."""
+
+    def positions(self, key: int, since: float) -> list[Point]:
+        """o-relay: return the ends of all subgroups of a track that have changed since then."""
+
+    def position_received(
+        self, now: float, key: int, points: Sequence[Point], hold: float, *, lost: bool
+    ) -> list[Point]:
+        """s-relay: return where to resume subgroups that another relay has, and the log has not.
+
+        What may be under way is left out, for ``hold`` seconds, unless a path was just ``lost``.
+        """
+
+    def resume_received(
+        self, now: float, key: int, points: Sequence[Point], to: tuple[int, int]
+    ) -> list[Point]:
+        """o-relay: send subgroups again to one egress set of the feed; return what is gone."""
+
+    def points_gone(self, now: float, key: int, points: Sequence[Point]) -> None:
+        """s-relay: wait no longer for these subgroups: their objects are gone."""
 
 
 class FetchSide(Protocol):

@@ -6,25 +6,40 @@ track in the data header. The sink drops and counts streams and datagrams that d
 
 from __future__ import annotations
 
+from typing import Final
+
 from laps_sdk.forwarding.interfaces import ForwardingPlane
 from laps_sdk.upstream.bodies import DRAFT
 from laps_sdk.upstream.egress import alias_at, alias_of
 from laps_wire.moqt.data.types import StreamKind
 from laps_wire.moqt.versions import Draft
+from laps_wire.peering.errors import StreamCode
 from laps_wire.peering.laps2 import FLAG_CONTINUED, DataHeader
 
-__all__ = ["PlaneSink"]
+__all__ = ["REPAIRED", "PlaneSink"]
+
+REPAIRED: Final = frozenset({StreamCode.LOST, StreamCode.OVERLOADED, StreamCode.UNKNOWN_SNS})
+"""Codes of streams that another relay can send again. The others are final (laps-2, 6.6)."""
 
 
 class PlaneSink:
     """A :class:`~laps_sdk.upstream.interfaces.DataSink` for one session of the plane."""
 
-    __slots__ = ("_begun", "_draft", "_plane", "_session", "misplaced")
+    __slots__ = ("_begun", "_draft", "_plane", "_repairs", "_session", "misplaced")
 
-    def __init__(self, plane: ForwardingPlane, session: int, draft: Draft = DRAFT) -> None:
+    def __init__(
+        self,
+        plane: ForwardingPlane,
+        session: int,
+        draft: Draft = DRAFT,
+        *,
+        repairs: bool = False,
+    ) -> None:
+        """``repairs``: whether another stream can bring the rest of one that was lost."""
         self._plane = plane
         self._session = session
         self._draft = draft
+        self._repairs = repairs
         self._begun: dict[int, tuple[int, bool, bytes]] = {}
         """Streams with an incomplete alias: expected alias, ``continued``, and the bytes so far."""
         self.misplaced = 0
@@ -63,9 +78,12 @@ class PlaneSink:
             self._begin(now, stream, expected, before + data, fin, continued=continued)
 
     def stream_reset(self, now: float, stream: int, code: int) -> None:
-        """Reset a stream: the sender reset it, or its session ended."""
+        """End a stream that its sender reset, or that was lost with its path."""
         self._begun.pop(stream, None)
-        self._plane.stream_reset(now, self._session, stream, code)
+        if self._repairs and code in REPAIRED:
+            self._plane.stream_lost(now, self._session, stream)
+        else:
+            self._plane.stream_reset(now, self._session, stream, code)
 
     def datagram(self, now: float, header: DataHeader, payload: bytes) -> None:
         """Take an object that came as a datagram."""

@@ -322,9 +322,19 @@ class Upstream:
 
         Streams that began after ``before`` go on as they are.
         """
+        subscription = self.subscription_of(key)
+        if self._renew is not None and subscription is not None:
+            self._renew(subscription, before)
+
+    def track_of(self, key: int) -> int | None:
+        """Return the Edge's number of a track that crosses this session; None if none does."""
+        name = self._local.name_of(key) or self._subscriptions.name_of(key)
+        return None if name is None else self.relay.track_number(name)
+
+    def subscription_of(self, key: int) -> Subscription | None:
+        """Return our subscription to a track at the Edge; None if there is none."""
         request_id = self._local.request_of(key)
-        if self._renew is not None and request_id is not None:
-            self._renew(Subscription(self.number, request_id), before)
+        return None if request_id is None else Subscription(self.number, request_id)
 
     def publish(self, now: float, kind: AnnounceKind, name: FullTrackName) -> None:
         """Publish a namespace at the Edge, or push a track to it."""
@@ -378,6 +388,11 @@ class UpstreamSubscriptions:
         self._timers: Timers[int] = Timers()
         self.collisions = 0
         """Names refused because another one has their hash."""
+
+    def name_of(self, key: int) -> FullTrackName | None:
+        """Return the name of a track that the Edge subscribes to; None if it does not."""
+        track = self._tracks.get(key)
+        return None if track is None else track.name
 
     def is_asked(self, key: int) -> bool:
         """Return whether the Edge has a SUBSCRIBE to us for a track."""
@@ -583,6 +598,11 @@ class LocalSubscriptions:
         if asked.new_group_request is not None:
             update = Parameters(new_group_request=asked.new_group_request)
             upstream.session.update(track.request_id, update)
+
+    def name_of(self, key: int) -> FullTrackName | None:
+        """Return the name of a track that we have subscribed to; None if we have not."""
+        track = self._tracks.get(key)
+        return None if track is None else track.name
 
     def request_of(self, key: int) -> int | None:
         """Return the id of our SUBSCRIBE for a track; None if there is none."""

@@ -115,6 +115,8 @@ class StreamCode(IntEnum):
     """A stream that does not begin with a header that the receiver knows."""
     OVERLOADED = 0x4C05
     """The receiver or a relay behind it cannot keep up."""
+    LOST = 0x4C06
+    """The session that brought the stream has ended; another path can bring the rest."""
 
 
 class PeeringError(RemoteError):

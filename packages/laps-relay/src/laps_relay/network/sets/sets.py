@@ -505,6 +505,19 @@ class Sets:
         record = self._get(ingress)
         return record is not None and bool(record.current)
 
+    def key_of(self, ingress: Ingress) -> int | None:
+        """Return the key of the track that a feed carries; None for other ingresses."""
+        record = self._get(ingress)
+        return None if record is None else record.key
+
+    def egress_to(self, ingress: Ingress, target: NodeId) -> EgressSet | None:
+        """Return our set that leads from an ingress to a target; None if it has no path now."""
+        record = self._get(ingress)
+        session = None if record is None else record.home.get(target)
+        if record is None or session is None:
+            return None
+        return record.current[session].egress
+
     def drop_feed(self, now: float, ingress: Ingress) -> None:
         """Remove a closed feed; streams under way go on to their end."""
         self._drop(now, ingress)

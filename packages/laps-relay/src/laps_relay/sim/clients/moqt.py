@@ -248,9 +248,10 @@ class _Inlet:
         ttl_ms: int = 0,
         deadline: float | None = None,
         continued: bool = False,
+        to: tuple[int, int] | None = None,
     ) -> OutStream:
         """Begin a subgroup; it is named with the first object."""
-        del now, ttl_ms, deadline, continued
+        del now, ttl_ms, deadline, continued, to
         self._streams += 4
         return _InletStream(self, self._streams, priority)
 
@@ -750,7 +751,7 @@ class EdgeHost:
         self.up = NetworkBridge(
             self.relay, self.plane, core, HASHER, session=BRIDGE, clock=lambda: self.now
         )
-        core.attach(self.up, self.up)
+        core.attach(self.up, self.up, repair=self.up)
         self._joined[BRIDGE] = self.up
         self.up.open(self.now)
 

@@ -33,6 +33,7 @@ __all__ = [
     "MAX_CREDENTIAL_BYTES",
     "MAX_DATA_HEADER_BYTES",
     "MAX_FEATURES",
+    "MAX_GROUPS",
     "MAX_HOPS",
     "MAX_LABELS",
     "MAX_LABEL_KEY_BYTES",
@@ -110,6 +111,9 @@ class MessageType(IntEnum):
     FETCH_RESPONSE = 0x30
     FETCH_CANCEL = 0x32
     STAY = 0x34
+    POSITION = 0x36
+    RESUME = 0x38
+    RESUME_RESPONSE = 0x3A
 
 
 @unique
@@ -244,6 +248,8 @@ class Feature(IntEnum):
     """FETCH_REQUEST is answered or forwarded."""
     STAYS = 8
     """STAY is understood, which revokes DRAIN."""
+    REPAIR = 9
+    """POSITION is sent, and RESUME is answered or forwarded."""
 
 
 @unique
@@ -380,6 +386,8 @@ MAX_SUBSCRIBE_DATA_BYTES: Final = 16_384
 """The longest body of a SUBSCRIBE or SUBSCRIBE_OK in a message."""
 MAX_BATCH: Final = 1_024
 """The most entries, or SNS IDs, in one message."""
+MAX_GROUPS: Final = 4_096
+"""The most groups in one run of a POSITION or RESUME."""
 
 # Subscriber node sets and data
 

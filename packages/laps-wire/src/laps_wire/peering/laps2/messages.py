@@ -11,6 +11,7 @@ ends with a parameter list. ``LAYOUTS`` ties types, classes and tables together:
     synchronising   SyncRequest  SyncBegin  SyncEnd
     forwarding      SnsAdvertise  SnsUpdate  SnsWithdraw  SnsRefused               forwarding.py
     fetching        FetchRequest  FetchResponse  FetchCancel
+    repair          Position  Resume  ResumeResponse
     may be ignored  Probe  ProbeResponse
 
 The frame of a message on the control stream::
@@ -40,6 +41,18 @@ flag FETCH, and the ID of the FETCH as its data context::
        |<======================|<=======================|
        |  FETCH_CANCEL id 7    |                        |
        |---------------------->|----------------------->|  to cancel
+
+Repair (feature REPAIR) is forwarded in the same way. All three messages have the same fields::
+
+    o-relay                                          s-relay
+       |  POSITION         what my logs have            |
+       |----------------------------------------------->|  compares its own logs
+       |  RESUME           send from here on            |
+       |<-----------------------------------------------|
+       |  RESUME_RESPONSE  what is gone                 |
+       |----------------------------------------------->|
+       |      data: streams with the flag CONTINUED     |
+       |===============================================>|
 """
 
 from __future__ import annotations
@@ -49,10 +62,12 @@ from typing import Any, Final, TypeAlias
 
 from laps_wire.buffer import ByteSource, Reader, Writer
 from laps_wire.errors import EncodeError
-from laps_wire.fields import U32, U64, VARINT, Constrained, Layout, Prefixed
+from laps_wire.fields import BOOL8, U32, U64, VARINT, Array, Constrained, Layout, Prefixed
 from laps_wire.nodeid import NODE_ID, NodeId
 from laps_wire.peering.errors import MessageTooLargeError, UnknownMessageError
 from laps_wire.peering.laps2.codepoints import (
+    MAX_BATCH,
+    MAX_GROUPS,
     MAX_HOPS,
     MAX_MESSAGE_BYTES,
     MAX_PADDING_BYTES,
@@ -137,9 +152,14 @@ __all__ = [
     "Message",
     "NodeAdvertise",
     "NodeWithdraw",
+    "Position",
     "Probe",
     "ProbeResponse",
     "Proof",
+    "RepairRun",
+    "RepairTrack",
+    "Resume",
+    "ResumeResponse",
     "SnsAdvertise",
     "SnsRefused",
     "SnsUpdate",
@@ -251,6 +271,94 @@ FETCH_CANCEL: Final = Layout(
     ("target", NODE_ID),
     ("fetch_id", FETCH_ID),
     ("hops", _HOPS),
+    ("parameters", PARAMETERS),
+)
+
+
+# Repair
+
+
+@dataclass(frozen=True, slots=True)
+class RepairRun:
+    """The same place in consecutive groups: an object of a subgroup."""
+
+    group: int
+    groups: int
+    """How many groups, 1 or more."""
+    subgroup: int
+    object: int
+    """POSITION: the number behind the last object. RESUME: the first object that is missing."""
+    ended: bool = False
+    """POSITION: whether the subgroup is complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepairTrack:
+    """Places in the subgroups of one track."""
+
+    full_name_hash: int
+    runs: tuple[RepairRun, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """An o-relay says which objects its logs have."""
+
+    source: NodeId
+    """The o-relay."""
+    target: NodeId
+    """The s-relay, which compares its own logs."""
+    hops: int
+    """0 from the source; each relay that forwards the message adds 1."""
+    tracks: tuple[RepairTrack, ...]
+    parameters: Parameters = NO_PARAMETERS
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """An s-relay asks for subgroups from certain objects on."""
+
+    source: NodeId
+    """The s-relay, which gets the streams."""
+    target: NodeId
+    """The o-relay whose POSITION named the objects."""
+    hops: int
+    tracks: tuple[RepairTrack, ...]
+    parameters: Parameters = NO_PARAMETERS
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeResponse:
+    """An o-relay names the places that it cannot resume."""
+
+    source: NodeId
+    """The o-relay."""
+    target: NodeId
+    """The s-relay that asked."""
+    hops: int
+    tracks: tuple[RepairTrack, ...]
+    """What is gone: the log has let it go, or never had it."""
+    parameters: Parameters = NO_PARAMETERS
+
+
+_RUN: Final = Layout(
+    RepairRun,
+    ("group", VARINT),
+    ("groups", Constrained(VARINT, 1, MAX_GROUPS)),
+    ("subgroup", VARINT),
+    ("object", VARINT),
+    ("ended", BOOL8),
+)
+_TRACK_RUNS: Final = Layout(
+    RepairTrack,
+    ("full_name_hash", U64),
+    ("runs", Array(_RUN, MAX_BATCH)),
+)
+_REPAIR: Final = (
+    ("source", NODE_ID),
+    ("target", NODE_ID),
+    ("hops", _HOPS),
+    ("tracks", Array(_TRACK_RUNS, MAX_BATCH)),
     ("parameters", PARAMETERS),
 )
 
@@ -370,6 +478,9 @@ LAYOUTS: Final[dict[MessageType, Layout[Any]]] = {
         Drain, ("deadline_ms", VARINT), ("reason", REASON), ("alternates", CONTACTS), _TAIL
     ),
     MessageType.STAY: Layout(Stay, _TAIL),
+    MessageType.POSITION: Layout(Position, *_REPAIR),
+    MessageType.RESUME: Layout(Resume, *_REPAIR),
+    MessageType.RESUME_RESPONSE: Layout(ResumeResponse, *_REPAIR),
     MessageType.NODE_ADVERTISE: NODE_ADVERTISE,
     MessageType.NODE_WITHDRAW: NODE_WITHDRAW,
     MessageType.ANNOUNCE_ADVERTISE: ANNOUNCE_ADVERTISE,
@@ -438,6 +549,9 @@ Message: TypeAlias = (
     | FetchRequest
     | FetchResponse
     | FetchCancel
+    | Position
+    | Resume
+    | ResumeResponse
     | Probe
     | ProbeResponse
 )

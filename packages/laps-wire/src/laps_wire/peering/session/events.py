@@ -41,6 +41,7 @@ __all__ = [
     "ProbeAnswered",
     "ProbeReceived",
     "Refused",
+    "RepairReceived",
     "SnsAdvertised",
     "SnsRefusedByPeer",
     "SnsWithdrawn",
@@ -286,6 +287,16 @@ class FetchReceived:
     message: Any
 
 
+# Repair
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairReceived:
+    """The peer sent POSITION, RESUME or RESUME_RESPONSE, for this relay or to be forwarded."""
+
+    message: Any
+
+
 # Everything else
 
 
@@ -371,6 +382,7 @@ Event: TypeAlias = (
     | SnsRefusedByPeer
     | DataDropped
     | FetchReceived
+    | RepairReceived
     | ProbeReceived
     | ProbeAnswered
     | Draining

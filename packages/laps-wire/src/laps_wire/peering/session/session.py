@@ -133,6 +133,7 @@ _SENDABLE: Final = frozenset(
         Kind.SYNC_REQUEST,
         Kind.SYNC,
         Kind.FETCH,
+        Kind.REPAIR,
         Kind.PROBE,
         Kind.IGNORED,
     }

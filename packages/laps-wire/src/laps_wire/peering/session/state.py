@@ -186,6 +186,7 @@ class Kind(Enum):
     SNS = "subscriber node set"
     SNS_REFUSED = "SNS_REFUSED"
     FETCH = "FETCH_REQUEST, FETCH_RESPONSE or FETCH_CANCEL"
+    REPAIR = "POSITION, RESUME or RESUME_RESPONSE"
     PROBE = "PROBE or PROBE_RESPONSE"
     IGNORED = "a message that may be ignored"
     ACCEPTED = "acceptance"
@@ -238,6 +239,7 @@ _SESSION_KINDS: Final = (
     Kind.SNS,
     Kind.SNS_REFUSED,
     Kind.FETCH,
+    Kind.REPAIR,
     Kind.PROBE,
     Kind.IGNORED,
 )
@@ -383,6 +385,7 @@ _RULES: Final[dict[Kind, _Rule]] = {
     Kind.SUBSCRIBE: _Rule(control=True),
     Kind.SUBSCRIBE_RESPONSE: _Rule(control=True),
     Kind.FETCH: _Rule(control=True, from_stub=False, to_stub=False),
+    Kind.REPAIR: _Rule(control=True, from_stub=False, to_stub=False),
     Kind.SNS: _Rule(data_from_sender=True, from_stub=False, to_stub=False),
     Kind.SNS_REFUSED: _Rule(data_to_sender=True, from_stub=False, to_stub=False),
 }
