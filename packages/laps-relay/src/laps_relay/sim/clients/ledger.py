@@ -4,7 +4,7 @@ Each object carries its publisher, its group, its number and its time, so the le
 every link. A group is one stream. The rule "each object at most once over each link" is checked
 when a stream begins. While routes change, copies for different targets may leave a relay on
 different paths and meet again further on. But no relay makes two of one: it never sends an object
-to a peer more often than it received it.
+to a peer more often than it received it, and than it was asked to resume its track.
 
 ::
 
@@ -238,6 +238,8 @@ class Ledger:
         "lost",
         "moved",
         "published",
+        "repair",
+        "resumes",
         "stirred",
         "unnamed",
         "waiting",
@@ -257,9 +259,13 @@ class Ledger:
         """Until when copies may meet whatever their targets: a policy is new, or targets move."""
         self.copies: Callable[[Group, str, str], int] = lambda *_: 1
         """How many copies of a group may cross a link (see ``laps_relay.sim.world.oracle``)."""
+        self.resumes: dict[tuple[str, int], int] = {}
+        """How often relays were asked to resume a track: by relay and key."""
         self.lost = 0
         """Objects lost in windows in which that may be."""
-        self._exempt: list[tuple[float, float, frozenset[Pair] | None]] = []
+        self.repair = 0.0
+        """So long after its time an object may arrive that was sent again."""
+        self._exempt: list[tuple[float, float, frozenset[Pair] | None, bool]] = []
         self._barred: dict[Delivery, list[tuple[float, float]]] = {}
         """What policy rules out, and from when to when."""
         self.lossy = False
@@ -278,19 +284,35 @@ class Ledger:
 
     # Windows
 
-    def exempt(self, start: float, end: float, pairs: frozenset[Pair] | None = None) -> None:
+    def exempt(
+        self,
+        start: float,
+        end: float,
+        pairs: frozenset[Pair] | None = None,
+        *,
+        repaired: bool = False,
+    ) -> None:
         """Something unplanned goes on: what is lost now is a gap, and no fault.
 
-        ``pairs``: for which publishers and subscribers; None: for all.
+        ``pairs``: for which publishers and subscribers; None: for all. ``repaired``: objects of
+        streams are sent again, and only datagrams are lost.
         """
         if pairs is None or pairs:
-            self._exempt.append((start - self.flight, end, pairs))
+            self._exempt.append((start - self.flight, end, pairs, repaired))
 
-    def exempted(self, start: float, end: float, pair: Pair | None = None) -> bool:
-        """Whether something unplanned went on at any time between, for a pair or for anybody."""
+    def exempted(
+        self, start: float, end: float, pair: Pair | None = None, *, beyond_repair: bool = False
+    ) -> bool:
+        """Whether something unplanned went on at any time between, for a pair or for anybody.
+
+        ``beyond_repair``: only what loses objects of streams for good.
+        """
         return any(
-            start <= last and end >= first and (pair is None or pairs is None or pair in pairs)
-            for first, last, pairs in self._exempt
+            start <= last
+            and end >= first
+            and (pair is None or pairs is None or pair in pairs)
+            and not (repaired and beyond_repair)
+            for first, last, pairs, repaired in self._exempt
         )
 
     def bar(self, now: float, what: frozenset[Delivery]) -> None:
@@ -313,7 +335,7 @@ class Ledger:
     @property
     def mended(self) -> float:
         """When everything unplanned is over."""
-        return max((last for _, last, _ in self._exempt), default=0.0)
+        return max((last for _, last, *_ in self._exempt), default=0.0)
 
     # What happens
 
@@ -362,6 +384,7 @@ class Ledger:
         if sent:
             name = f"{item.flow}/{item.group}/{item.number}"
             came = group.came.get((sender, number), 0) + (sender == group.flow.contact)
+            came += self.resumes.get((sender, group.flow.key), 0)
             if sent >= came:
                 raise BreakError(
                     "copied", f"{sender} got {name} {came} times, {receiver} more often", now
@@ -369,6 +392,7 @@ class Ledger:
             if (
                 not self._may_meet(group)
                 and not self.exempted(now, now)
+                and not self._is_resumed(group.flow.key)
                 and sent >= self.copies(group, sender, receiver)
             ):
                 raise BreakError("link twice", f"{name} crossed {sender} -> {receiver} twice", now)
@@ -376,6 +400,13 @@ class Ledger:
         group.links[link] = sent + 1
         group.came[receiver, number] = group.came.get((receiver, number), 0) + 1
         return group
+
+    def resumed(self, contact: str, key: int) -> None:
+        """A relay was asked to resume a track: it sends some of its objects once more."""
+        self.resumes[contact, key] = self.resumes.get((contact, key), 0) + 1
+
+    def _is_resumed(self, key: int) -> bool:
+        return any(each == key for _, each in self.resumes)
 
     def _may_meet(self, group: Group) -> bool:
         """Return whether paths to receivers of a group changed in its time, or just before."""
@@ -440,7 +471,7 @@ class Ledger:
                 # target gets it from where the change came first (laps-2, 6.1).
                 grace = max(grace, OVERTAKEN)
             for group in flow.groups.values():
-                late = group.ended + self.flight
+                late = group.ended + self.flight + self.repair
                 if late > until or (group.datagrams and self.lossy):
                     continue
                 for interval in by_key.get(flow.key, ()):
@@ -459,7 +490,9 @@ class Ledger:
                         ) or self._unnamed(group, interval.contact, spent):
                             self.given_up += group.sent - got
                             continue
-                        excused = self.exempted(group.began, group.ended, pair)
+                        excused = self.exempted(
+                            group.began, group.ended, pair, beyond_repair=not group.datagrams
+                        )
                         yield group, interval, group.sent - got, not excused
 
     def _unnamed(self, group: Group, contact: str, spent: set[tuple[int, str]]) -> bool:

@@ -43,7 +43,7 @@ from laps_relay.stubs.stub_parent import StubParent
 from laps_sdk.edge.authorization import Action, Decision
 from laps_sdk.edge.relay import EdgeRelay
 from laps_sdk.edge.settings import EdgeSettings, SessionInfo
-from laps_sdk.forwarding.interfaces import Egress, OutStream
+from laps_sdk.forwarding.interfaces import Egress, OutStream, Point
 from laps_sdk.forwarding.plane import Plane
 from laps_sdk.peering.events import PeerUp
 from laps_sdk.peering.links import ForeignPeer, ForeignPeerWire, Link
@@ -660,6 +660,19 @@ class _WatchedUplink(StubUplink):
         super().subscribed(now, parent, key, name, data)
 
 
+class _WatchedBridge(NetworkBridge):
+    """A bridge that reports which tracks it was asked to resume."""
+
+    resumed: Callable[[int], None]
+
+    def resume_received(
+        self, now: float, key: int, points: Sequence[Point], to: tuple[int, int]
+    ) -> list[Point]:
+        """Report the track, then resume it."""
+        self.resumed(key)
+        return super().resume_received(now, key, points, to)
+
+
 class EdgeHost:
     """The Edge of one life of a process."""
 
@@ -748,10 +761,12 @@ class EdgeHost:
         # As a server does: the network is not asked about what is published at this very Edge.
         self.relay.set_policy(core.against)
         contexts: Callable[[], int] = lambda: rng.randrange(1, 1 << 32)  # noqa: E731
-        self.up = NetworkBridge(
+        bridge = _WatchedBridge(
             self.relay, self.plane, core, HASHER, session=BRIDGE, clock=lambda: self.now
         )
-        core.attach(self.up, self.up, repair=self.up)
+        bridge.resumed = lambda key: self._ledger.resumed(self.clients.contact, key)
+        self.up = bridge
+        core.attach(bridge, bridge, repair=bridge)
         self._joined[BRIDGE] = self.up
         self.up.open(self.now)
 

@@ -84,6 +84,10 @@ class Scenario:
     """Bytes a second of all publishers together, if links are narrow."""
     flight: float = FLIGHT
     """The longest time of an object through all relays."""
+    repair: float = 0.0
+    """So long after its time an object may arrive that was sent again; 0: nothing is sent again.
+
+    Then Edges are whole ones with logs, and only the loss of the last path may lose objects."""
     settle: float = 8.0
     """After the last action, until everything must be at rest."""
 

@@ -48,10 +48,16 @@ from laps_wire.peering.laps2 import RelayType
 
 __all__ = ["KINDS", "LARGE", "PLANNED", "scenario"]
 
-KINDS: Final = ("planned", "faults", STEERING, NARROW, "busy")
+REPAIR: Final = "repair"
+KINDS: Final = ("planned", "faults", STEERING, NARROW, "busy", REPAIR)
 """The kinds of runs that can be requested."""
 PLANNED: Final = ("insert", "drain", "slower", "policy")
 
+REPAIRED: Final = ("crash", "crash", "cut", "half", "pause", "drain", "insert")
+"""Of the kind ``repair``: relays on paths are lost, and nothing may be lost with them."""
+_REPAIR_TIME: Final = 5.0
+"""Seconds until everything that a lost path took with it has arrived: both ends notice (2 s), a
+POSITION names it (0.5 s) twice (1 s), a RESUME is answered."""
 NARROWING: Final = ("slow", "slow", "slow", "insert", "slower")
 """And drains, which ``with_narrow`` plans."""
 
@@ -75,6 +81,8 @@ NARROWED: Final = 10
 """Every so many seeds one is of the kind ``narrow``."""
 STUBBED: Final = 15
 """Every so many seeds one has Stubs."""
+MENDED: Final = 15
+"""Every so many seeds one is of the kind ``repair``."""
 
 
 def scenario(
@@ -118,6 +126,8 @@ def scenario(
         size = min(size, most - servers)
     if free and seed % NARROWED == NARROWED - 3:
         drawn = NARROW
+    if free and seed % MENDED == MENDED - 4:
+        drawn = REPAIR
     made = _topology(topology or shape, size, rng)
     if servers and relays is None:
         made = with_control_servers(made, servers)
@@ -152,7 +162,10 @@ def populate(
             SETTINGS,
             reflect=not servers,
             batch=LARGE_BATCH if len(topology.relays) > LARGE else SETTINGS.batch,
+            hold=1.0 if kind == REPAIR else SETTINGS.hold,
+            keepalive=0.25 if kind == REPAIR else SETTINGS.keepalive,
         ),
+        repair=_REPAIR_TIME if kind == REPAIR else 0.0,
         on_bytes=seed % ON_BYTES == 0,
         style=Style(
             period=draw.choice((0.5, 0.8, 1.2)),
@@ -171,7 +184,7 @@ def populate(
     when = 6.0
     changes: list[Action] = []
     count = draw.randint(3, 5) if len(topology.relays) <= LARGE else 2
-    verbs = {"faults": FAULTS, NARROW: NARROWING}.get(kind, PLANNED)
+    verbs = {"faults": FAULTS, NARROW: NARROWING, REPAIR: REPAIRED}.get(kind, PLANNED)
     for number in range(count):
         verb = draw.choice(verbs)
         if verb == "insert" and len(topology.relays) <= most <= len(topology.relays) + len(
@@ -184,7 +197,10 @@ def populate(
             verb = "slower"
         made, action, lasts = _change(made, draw, verb, when, number)
         changes.append(action)
-        when += lasts if kind != "faults" else draw.choice((0.3, lasts, lasts + 2.0))
+        if kind == REPAIR:
+            when += lasts + _REPAIR_TIME  # one loss at a time: two may take the last path
+        else:
+            when += lasts if kind != "faults" else draw.choice((0.3, lasts, lasts + 2.0))
     churn = _churn(draw, edges, 5.0, when)
     churn += _behind_backs(draw, actions, changes)
     healed = max([when, *(action.when + action.value for action in changes)])
@@ -283,7 +299,11 @@ def _change(
         victim = draw.choice(relays).name
         other = draw.choice([relay.name for relay in relays if relay.name != victim])
         return made, Action(when, verb, (victim, other), 2.0), 3.0
-    who = draw.choice(relays).name
+    places = relays
+    if made.repair:
+        # An Edge that is lost takes its log with it.
+        places = tuple(each for each in relays if each.relay_type is RelayType.VIA) or relays
+    who = draw.choice(places).name
     lasts = draw.choice((0.3, 0.7, 2.0)) if verb == "pause" else draw.choice((0.2, 1.5, 3.0))
     return made, Action(when, verb, (who,), lasts), lasts + 1.0
 

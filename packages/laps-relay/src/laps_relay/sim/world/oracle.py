@@ -309,7 +309,7 @@ def exempt(world: World, hit: Iterable[str], lasts: float) -> None:
                 dead = len(names) == 1 and bool(names & {*pair})
                 (sooner if there and not dead else later).add(pair)
     noticed = 2 * world.scenario.idle + CONVERGED
-    world.ledger.exempt(now, now + noticed, frozenset(sooner))
+    world.ledger.exempt(now, now + noticed, frozenset(sooner), repaired=world.scenario.repair > 0)
     world.ledger.exempt(now, now + lasts + MENDING, frozenset(later))
 
 

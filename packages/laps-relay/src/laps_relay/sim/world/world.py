@@ -511,12 +511,16 @@ class World:
         self.ledger.digest = self.network.digest
         self.network.queue = scenario.queue
         self.ledger.flight = scenario.flight
+        self.ledger.repair = scenario.repair
         self.processes: dict[str, RelayProcess] = {}
         self._by_node: dict[NodeId, RelayProcess] = {}
         self.holders: dict[NodeId, bytes] = {}
         """Node IDs that credentials cover: of all relays, or of none in every second seed."""
-        self.moqt = any(spec.relay_type is RelayType.STUB for spec in scenario.topology.relays)
-        """Whether Edges are whole ones: Stubs are clients of theirs."""
+        self.moqt = scenario.repair > 0 or any(
+            spec.relay_type is RelayType.STUB for spec in scenario.topology.relays
+        )
+        """Whether Edges are whole ones: Stubs are clients of theirs, or their logs repair losses.
+        """
         self.listeners: list[Callable[[End, Chunk], None]] = []
         """Callables that get what arrives on control streams."""
         self.hostiles: dict[str, object] = {}
