@@ -266,11 +266,13 @@ class NetworkBridge:
     def edge_subscribed(
         self,
         now: float,
-        key: int,  # noqa: ARG002 - UpstreamOwner
+        key: int,
         name: FullTrackName,
         data: SubscribeData,
     ) -> None:
         """Subscribe to a track in the network."""
+        if self._network.keeps(key):
+            self.client.relay.goes_on(name)
         self._network.subscribe(now, name, data)
 
     def edge_unsubscribed(self, now: float, key: int, name: FullTrackName) -> None:  # noqa: ARG002

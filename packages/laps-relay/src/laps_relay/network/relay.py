@@ -670,6 +670,10 @@ class NetworkRelay:
             )
         self._settle(now)
 
+    def keeps(self, key: int) -> bool:
+        """Return whether a track that our own clients have left would go on for them at once."""
+        return self.subscriptions.subscriber.keeps(key)
+
     def unsubscribe(self, now: float, name: FullTrackName) -> None:
         """End the subscription of our own clients to a track."""
         self.subscriptions.subscriber.unsubscribe(now, name)

@@ -246,6 +246,8 @@ class Track:
     fetches: dict[FetchJob, None] = field(default_factory=dict)
     fed: bool = False
     """Whether it has had a publisher."""
+    goes_on: bool = False
+    """Whether the next publisher is the former one, so that its objects stay known."""
     installed: bool = False
     """Whether the forwarding plane knows it."""
     stale: bool = False

@@ -283,7 +283,9 @@ class Subscriptions:
         self, now: float, source: Source, alias: int, largest: Location | None, *, pushed: bool
     ) -> None:
         state, track, client = self._state, source.track, source.client
-        forgotten = None if track.established else self._tracks.renew(now, track)
+        first = not track.established
+        if first:
+            self._tracks.renew(now, track)
         source.stage = Stage.ESTABLISHED
         source.alias = alias
         if largest is not None and (track.hint is None or largest > track.hint):
@@ -293,8 +295,7 @@ class Subscriptions:
         # Receivers first: objects that waited for the alias are forwarded with the ingress.
         self._accept_waiting(now, track)
         priority = track.facts.publisher_priority
-        before = forgotten if largest is None else largest
-        state.plane.add_ingress(now, client.id, alias, track.number, priority, before)
+        state.plane.add_ingress(now, client.id, alias, track.number, priority, largest)
         if pushed:
             self._track_published(now, track)
         self._tracks.update_sources(track)

@@ -166,28 +166,39 @@ class Tracks:
             state.plane.remove_track(now, track.number)
             state.events.append(TrackRemoved(track=track.name, number=track.number))
 
-    def renew(self, now: float, track: Track) -> Location | None:
-        """Forget the objects of a track that gets its first publisher again; return the largest.
+    def renew(self, now: float, track: Track) -> None:
+        """Forget the objects of a track that gets its first publisher again, unless it goes on.
 
         A publisher that comes back may count its groups from 0 again, and all of them would look
         old. Established receivers, and streams that may still be under way, prevent that.
         """
-        forgotten: Location | None = None
         stale = self.stale.get(track.name)
+        if track.goes_on:
+            track.goes_on = False
+            if stale is not None and not track.installed:
+                self._adopt(track, stale)
+            track.fed = True
+            return
         if stale is not None:
-            forgotten = self.largest(stale)
             self.forget(now, stale)
         bound = any(
             receiver.stage is Stage.ESTABLISHED for receiver in track.receivers.values()
         ) or any(source.stage is Stage.DONE for source in track.sources.values())
         if track.fed and not bound:
-            forgotten = self.largest(track) or forgotten
             self._uninstall(now, track)
             self._number(track)
             track.hint = track.final = track.group_asked = track.rank = None
             track.ranked = False
         track.fed = True
-        return forgotten
+
+    def _adopt(self, track: Track, stale: Track) -> None:
+        """Give a track the objects of its former subscribers' time."""
+        self._unlist(stale)
+        del self.stale[stale.name], self.by_number[track.number]
+        self._state.timers.cancel((Due.FORGET, stale))
+        track.number, track.hint = stale.number, stale.hint
+        track.installed = True
+        self.by_number[track.number] = track
 
     # What the sources of a track are asked for
 

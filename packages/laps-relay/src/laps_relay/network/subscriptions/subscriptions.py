@@ -297,6 +297,11 @@ class SubscriberRole:
         want = self._wants.get(key)
         return want is not None and not want.wanted
 
+    def keeps(self, key: int) -> bool:
+        """Return whether a track has lapsed, and the o-relays still serve it."""
+        want = self._wants.get(key)
+        return want is not None and not want.wanted and want.state is Answer.ACCEPTED
+
     def reconsider(self, now: float) -> None:
         """Apply a new policy to every track."""
         for want in list(self._wants.values()):

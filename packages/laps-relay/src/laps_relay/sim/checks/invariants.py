@@ -459,6 +459,8 @@ class Checks:
             for want in process.clients.wants.values()
         ):
             return  # their clients ask again now and then
+        if world.scenario.repair:
+            return  # a POSITION follows the objects of each track
         settings = world.scenario.settings
         ends = sum(len(process.ends) for process in world.running())
         silence = settings.keepalive
