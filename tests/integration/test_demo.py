@@ -18,14 +18,14 @@ WORDS = (
     r"\.\.\. and the picture goes on",
     r"  seattle -> london$",
     r"  (seattle|london) +took it for gone after \d+\.\d\d s$",
-    r"  london +missed \d+ pictures, \d+ of them reported as a gap by the SDK; longest pause",
+    r"  (london|home, application 1) +missed no picture; longest pause",
 )
 """What a newcomer must get to see."""
 
 
 @pytest.mark.timeout(600)
 def test_the_demo_tells_its_story_to_the_end() -> None:
-    """Every missing picture was reported, nothing came twice, and no failure shows."""
+    """No picture is missing although the Via was killed, and none came twice."""
     ended = subprocess.run(
         [sys.executable, "demo/network.py"],
         cwd=ROOT,
@@ -43,8 +43,6 @@ def test_the_demo_tells_its_story_to_the_end() -> None:
     assert [row[0] for row in rows] == [
         "seattle", "london", "home, application 1", "home, application 2",
     ]  # fmt: skip
-    for name, pictures, _, doubled in rows:
+    for name, pictures, missing, doubled in rows:
         assert int(pictures) > 0, name
-        assert int(doubled) == 0, name
-    for missed, reported in re.findall(r"missed (\d+) pictures, (\d+) of them", told):
-        assert missed == reported
+        assert (int(missing), int(doubled)) == (0, 0), name

@@ -583,6 +583,7 @@ class Fanout:
         ttl_ms: int = 0,
         deadline: float | None = None,
         continued: bool = False,
+        to: tuple[int, int] | None = None,
     ) -> OutStream:
         self.opened.append((priority, ttl_ms, deadline))
         header = self.header(DataKind.STREAM, priority, ttl_ms)

@@ -48,6 +48,7 @@ class KeptFeed:
         ttl_ms: int = 0,
         deadline: float | None = None,
         continued: bool = False,
+        to: tuple[int, int] | None = None,
     ) -> OutStream:
         self.opened.append((priority, ttl_ms, deadline))
         self.continued.append(continued)

@@ -73,6 +73,7 @@ class KeptFetchFeed:
         ttl_ms: int = 0,
         deadline: float | None = None,
         continued: bool = False,
+        to: tuple[int, int] | None = None,
     ) -> OutStream:
         raise AssertionError
 

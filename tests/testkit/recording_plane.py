@@ -7,6 +7,7 @@ that stands for two tracks, a session that is not there.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -18,6 +19,7 @@ from laps_sdk.forwarding.interfaces import (
     FetchRange,
     Notice,
     OutStream,
+    Point,
     Subscription,
     SubscriptionCounters,
     Taker,
@@ -149,7 +151,15 @@ class RecordingPlane:
 
     # Ingress
 
-    def add_ingress(self, now: float, session: int, alias: int, track: int, priority: int) -> None:
+    def add_ingress(
+        self,
+        now: float,
+        session: int,
+        alias: int,
+        track: int,
+        priority: int,
+        largest: Location | None = None,
+    ) -> None:
         assert session in self.sessions
         assert track in self.tracks
         assert (session, alias) not in self.ingress
@@ -207,6 +217,27 @@ class RecordingPlane:
         del self.egress[subscription]
         self.resets.append((subscription, reset_code))
         return SubscriptionCounters(0, 0, self.streams[subscription], 0, 0, 0, 0)
+
+    # Repair
+
+    def positions(self, track: int, since: float) -> list[Point]:
+        raise AssertionError("the bridge to the network does this")
+
+    def lacking(
+        self, now: float, track: int, points: Sequence[Point], hold: float, *, lost: bool
+    ) -> list[Point]:
+        raise AssertionError("the bridge to the network does this")
+
+    def resume_egress(
+        self, now: float, subscription: Subscription, points: Sequence[Point]
+    ) -> list[Point]:
+        raise AssertionError("the bridge to the network does this")
+
+    def stream_lost(self, now: float, session: int, stream_id: int) -> None:
+        raise AssertionError("the bridge to the network does this")
+
+    def give_up(self, now: float, track: int, points: Sequence[Point]) -> None:
+        raise AssertionError("the bridge to the network does this")
 
     # Fetch
 

@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress, Outdated
+from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress, SetIdle
 from laps_relay.peer_forwarding.plane import PeerPlane
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_sdk.upstream.interfaces import Feed
@@ -324,7 +324,7 @@ class PeerPlaneModel(RuleBasedStateMachine):
             self.plane.handle_timeout(self.now)
         self.now = end
         for notice in self.plane.poll_notices():
-            if isinstance(notice, Outdated):  # nobody is told here: streams end where they began
+            if not isinstance(notice, SetIdle):  # streams end where they began
                 continue
             for stream in self.streams:
                 for copy in stream.copies:

@@ -55,6 +55,7 @@ class FakeFeed:
         ttl_ms: int = 0,
         deadline: float | None = None,
         continued: bool = False,
+        to: tuple[int, int] | None = None,
     ) -> OutStream:
         written: list[tuple[bytes, bool]] = []
         self.streams.append(written)
