@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 import laps_sdk
@@ -23,6 +25,7 @@ from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.versions import Draft
 from laps_wire.names import FullTrackName, Namespace
 from testkit.edge_task import Edge, client, edge_relay
+from testkit.edge_thread import edge_thread
 from testkit.hostile import Hostile, hostile
 from testkit.moqt_server import eventually, soon
 from testkit.witness import witness
@@ -37,6 +40,8 @@ COUNT = 80
 """Objects of :data:`SIZE`: 2.5 MiB, over twice of what the relay may hold for anybody."""
 QUEUE = 1024 * 1024
 CONFIG = EdgeServerConfig(egress=EgressLimits(max_bytes=QUEUE))
+LARGE = 100_000
+"""Bytes of an object that an egress queue does not take in one piece."""
 WINDOW = 4096
 NARROW = ConnectionLimits(max_stream_data=WINDOW)
 """What the slow one lends to the relay on each stream."""
@@ -153,3 +158,26 @@ async def test_what_is_too_old_is_dropped(draft: Draft) -> None:
         counters = row_of(edge, number).counters
         assert counters is not None
         assert counters.dropped_streams > 0
+
+
+def test_the_end_follows_what_a_subscriber_read_behind_the_tail() -> None:
+    """The last bytes leave when there is room, outside of a turn that anything has arrived in."""
+
+    async def read(name: str) -> list[int]:
+        async with edge.client() as session, session.subscribe("demo", name) as objects:
+            return [len(obj.payload) async for obj in objects]
+
+    async def write(name: str) -> None:
+        async with edge.client() as session:
+            track = await session.publish("demo", name, announce=True)
+            reading = edge.start(read(name))
+            await soon(track.subscribed())
+            for _ in range(8):
+                await track.write(bytes(LARGE), end_of_group=True)
+            await track.end()
+        # Nothing else happens at the relay that would give it a turn.
+        assert reading.result(10) == [LARGE] * 8
+
+    with edge_thread() as edge:
+        for number in range(40):
+            asyncio.run(write(f"file {number}"))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from laps_sdk.errors import StreamLimitError
 from laps_sdk.quic.base import BACKGROUND, URGENT, EgressLimits, OutStream
 from laps_sdk.quic.egress import ROOM, Egress, EgressStream, SendWindow
-from laps_sdk.quic.events import DropReason, StreamDropped, StreamsAvailable, Writable
+from laps_sdk.quic.events import DropReason, Pulled, StreamDropped, StreamsAvailable, Writable
 from testkit.scripted_engine import ScriptedEngine
 
 LIMITS = EgressLimits(
@@ -741,6 +741,17 @@ def test_the_more_urgent_source_is_asked_first() -> None:
     assert sources[1].pieces == []
     assert len(sources[0].pieces) == 23
     assert not later.closed
+
+
+def test_the_owner_of_sources_that_were_asked_gets_a_turn() -> None:
+    rig = Rig()
+    for stream in (rig.open(), rig.open()):
+        stream.pull_from(Source(stream, 1, 10).pull)
+    assert not rig.egress.has_events
+    rig.turn()
+    assert list(map(type, rig.egress.take_events())) == [Pulled]
+    rig.turn()
+    assert not rig.egress.has_events
 
 
 def test_a_source_without_bytes_leaves_the_line() -> None:

@@ -46,7 +46,14 @@ from typing import Final
 from laps_sdk.errors import StreamLimitError
 from laps_sdk.quic.base import URGENT, EgressLimits, OutStream, PullSource
 from laps_sdk.quic.engine import EngineConnection
-from laps_sdk.quic.events import DropReason, Event, StreamDropped, StreamsAvailable, Writable
+from laps_sdk.quic.events import (
+    DropReason,
+    Event,
+    Pulled,
+    StreamDropped,
+    StreamsAvailable,
+    Writable,
+)
 
 __all__ = [
     "ALLOWANCE",
@@ -62,6 +69,7 @@ __all__ = [
 ALLOWANCE: Final = 32 * 1024
 """Bytes of one stream that the engine may hold unsent before the stream has to wait."""
 
+_PULLED: Final = Pulled()
 _FIRST: Final = -(1 << 63)
 _QUANTUM: Final = 16 * 1024
 """Bytes that a stream may send before the next stream of the same urgency has its turn."""
@@ -417,6 +425,8 @@ class Egress:
         source, stream.source = stream.source, None
         if source is not None:
             source(now)
+            if not self._events or self._events[-1] is not _PULLED:
+                self._events.append(_PULLED)
 
     def _give_piece(self, stream: EgressStream, *, alone: bool) -> None:
         line, engine = self.ready, self._engine

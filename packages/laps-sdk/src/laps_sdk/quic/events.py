@@ -20,6 +20,7 @@ __all__ = [
     "DatagramReceived",
     "DropReason",
     "Event",
+    "Pulled",
     "StopSending",
     "StreamData",
     "StreamDropped",
@@ -111,6 +112,10 @@ class Writable(NamedTuple):
     """The egress queue exceeded its high mark and has drained to its low mark since."""
 
 
+class Pulled(NamedTuple):
+    """The egress asked sources for bytes: what they changed awaits a turn of their owner."""
+
+
 Event: TypeAlias = (
     Connected
     | Closed
@@ -121,4 +126,5 @@ Event: TypeAlias = (
     | StreamDropped
     | StreamsAvailable
     | Writable
+    | Pulled
 )

@@ -22,6 +22,7 @@ from laps_sdk.quic.events import (
     Connected,
     DatagramReceived,
     Event,
+    Pulled,
     StopSending,
     StreamData,
     StreamDropped,
@@ -179,6 +180,8 @@ class MoqtPeer:
                 self._retry()
             case Writable():
                 application.writable(self)
+            case Pulled():
+                pass  # the application has its turn
             case Connected():
                 self.settle()
             case Closed():

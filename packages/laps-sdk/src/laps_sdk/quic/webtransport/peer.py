@@ -58,6 +58,7 @@ from laps_sdk.quic.events import (
     Connected,
     DatagramReceived,
     Event,
+    Pulled,
     StopSending,
     StreamData,
     StreamDropped,
@@ -587,7 +588,7 @@ class H3Peer(ABC):
                 if self._session is not None:
                     above = self._session.stream_above(stream)
                     self._out.append(StreamDropped(above, reason, lost))
-            case StreamsAvailable() | Writable():
+            case StreamsAvailable() | Writable() | Pulled():
                 if self._session is not None:
                     self._out.append(event)
             case Closed():  # handle_events has it
