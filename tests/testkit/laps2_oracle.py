@@ -111,8 +111,10 @@ def sorted_set(item: Type, limit: int, least: int = 0) -> Type:
     return checked(many(item, limit, least), ascending)
 
 
+there = number(0, 1)  # of one byte: the other forms of a varint begin with 0x40 and more
+
+
 def maybe(inner: Type) -> Type:
-    there = number(0, 1)  # of one byte: the other forms of a varint begin with 0x40 and more
     return lambda source: inner(source) if there(Input(source.take(1))) else None
 
 
@@ -164,6 +166,8 @@ NAMED: dict[str, Type] = {
     "bases": number(1, 15),
     "sns_id": SNS_ID,
     "hops": number(0, 16),
+    "groups": number(1, 4096),
+    "bool": lambda source: there(Input(source.take(1))),
     "targets": sorted_set(u64, 4096),
     "sns_ids": sorted_set(SNS_ID, 1024),
     "padding": blob(4096),
@@ -185,6 +189,8 @@ announce: source node, stamp, kind, element_hashes hashes, name_hash maybe_hash,
 announce_gone: source node, stamp, kind, full_name_hash hash, parameters
 subscribe: source node, stamp, element_hashes hashes, name_hash hash, full_name_hash hash, scope labels, data, parameters
 subscribe_gone: source node, stamp, full_name_hash hash, parameters
+run: group i, groups, subgroup i, object i, ended bool
+track: full_name_hash hash, runs
 0x01 PROBE: probe_id i, target node, timestamp u64, padding, parameters
 0x02 CONNECT: versions, features, mode, direction, challenge, schemes, node_info, parameters
 0x03 PROBE_RESPONSE: probe_id i, target node, timestamp u64, delay_us i, rtt_us maybe_i, padding, parameters
@@ -213,6 +219,9 @@ subscribe_gone: source node, stamp, full_name_hash hash, parameters
 0x30 FETCH_RESPONSE: source node, fetch_id sns_id, responder node, hops, code i, reason, retry_after_ms i, data, parameters
 0x32 FETCH_CANCEL: source node, target node, fetch_id sns_id, hops, parameters
 0x34 STAY: parameters
+0x36 POSITION: source node, target node, hops, tracks, parameters
+0x38 RESUME: source node, target node, hops, tracks, parameters
+0x3a RESUME_RESPONSE: source node, target node, hops, tracks, parameters
 """  # noqa: E501 - one structure is one line
 
 

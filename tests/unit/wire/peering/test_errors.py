@@ -76,4 +76,4 @@ def test_an_unknown_kind_ends_a_stream_and_not_the_session() -> None:
 def test_stream_codes_leave_room_for_those_of_publishers() -> None:
     # A publisher's own reset code passes through; MoQT's are small numbers.
     assert min(StreamCode) == 0x4C00
-    assert len(set(StreamCode)) == 6
+    assert len(set(StreamCode)) == 7

@@ -65,7 +65,7 @@ OWN = {
 def test_every_type_has_a_table_and_every_table_a_class() -> None:
     assert set(LAYOUTS) == set(MessageType)
     assert len(TYPES) == len(LAYOUTS)
-    assert len(OWN) == 12
+    assert len(OWN) == 15
     assert set(TYPES) == set(get_args(Message))
     for cls, kind in TYPES.items():
         assert LAYOUTS[kind].cls is cls

@@ -56,7 +56,7 @@ def look_up(found: Any, path: str) -> Any:
 
 
 def test_there_are_examples() -> None:
-    assert len(EXAMPLES) == 10
+    assert len(EXAMPLES) == 13
     assert PAGE.count("\nexample: ") == len(EXAMPLES)
 
 

@@ -71,6 +71,7 @@ EVERYWHERE = {
     Kind.SUBSCRIBE,
     Kind.SUBSCRIBE_RESPONSE,
     Kind.FETCH,
+    Kind.REPAIR,
     Kind.SYNC_REQUEST,
     Kind.SYNC,
     Kind.SNS,
@@ -213,6 +214,7 @@ INFORMATION = (
     Kind.SUBSCRIBE,
     Kind.SUBSCRIBE_RESPONSE,
     Kind.FETCH,
+    Kind.REPAIR,
 )
 FREE = (Kind.KEEPALIVE, Kind.DRAIN, Kind.STAY, Kind.SYNC, Kind.SYNC_REQUEST, Kind.PROBE, Kind.LATCH)
 
@@ -270,6 +272,7 @@ def test_sets_follow_data(
         (Kind.SUBSCRIBE, True, True),
         (Kind.SUBSCRIBE_RESPONSE, True, True),
         (Kind.FETCH, False, False),
+        (Kind.REPAIR, False, False),
         (Kind.SNS, False, False),
         (Kind.SNS_REFUSED, False, False),
     ],
