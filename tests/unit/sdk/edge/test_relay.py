@@ -191,6 +191,7 @@ def test_a_peer_that_breaks_the_protocol_on_a_data_stream(draft: Draft) -> None:
     assert peer.one(Terminated).code == SessionCode.PROTOCOL_VIOLATION
     assert len(net.found(SessionFaulted)) >= 1
     assert not other.gone
+    net.advance(EdgeSettings().publisher_grace)
     assert len(other.take(PublishEnded)) == 1
 
 

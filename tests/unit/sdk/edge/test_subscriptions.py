@@ -30,7 +30,7 @@ from laps_wire.moqt.messages import (
     Subscribe,
     SubscribeOk,
 )
-from laps_wire.moqt.parameters import NO_PARAMETERS, Parameters
+from laps_wire.moqt.parameters import NO_PARAMETERS, PUBLISHER_INSTANCE, Parameters
 from laps_wire.moqt.session import (
     PublishEnded,
     RequestAccepted,
@@ -53,6 +53,7 @@ both = pytest.mark.parametrize("draft", DRAFTS)
 pairs = pytest.mark.parametrize(("first", "second"), [(a, b) for a in DRAFTS for b in DRAFTS])
 
 
+GRACE = EdgeSettings().publisher_grace
 DYNAMIC = (KeyValue(0x30, 1),)
 
 
@@ -146,6 +147,9 @@ def test_one_publisher_of_two_leaves(draft: Draft) -> None:
     net.leave(first)
     assert peer.take(PublishEnded) == []
     net.lose(third)
+    net.advance(GRACE - 1)
+    assert peer.take(PublishEnded) == []
+    net.advance(1)
     done = peer.one(PublishEnded).message
     assert done.status_code == PUBLISH_DONE_CODES[draft].INTERNAL_ERROR
     assert "gone" in done.reason
@@ -175,6 +179,23 @@ def test_the_last_one_asked_refuses_after_the_others_left(draft: Draft) -> None:
     net.answer(first)
     net.leave(first)
     assert peer.take(PublishEnded) == []
+    second.session.reject(second.one(RequestReceived).request_id, 0x10, "no")
+    net.settle()
+    net.advance(GRACE - 1)
+    assert peer.take(PublishEnded) == []
+    net.advance(1)
+    assert peer.one(PublishEnded).message.status_code == PUBLISH_DONE_CODES[draft].INTERNAL_ERROR
+
+
+@both
+def test_the_last_one_asked_refuses_after_the_other_ended_the_track(draft: Draft) -> None:
+    net = EdgeNet()
+    first, second = net.announcer(draft), net.announcer(draft)
+    peer = net.subscriber(draft)
+    request = net.answer(first)
+    first.session.publish_done(request, PUBLISH_DONE_CODES[draft].TRACK_ENDED, 0)
+    net.settle()
+    net.advance(1)
     second.session.reject(second.one(RequestReceived).request_id, 0x10, "no")
     net.settle()
     assert peer.one(PublishEnded).message.status_code == PUBLISH_DONE_CODES[draft].TRACK_ENDED
@@ -441,14 +462,14 @@ def test_publish_done_is_passed_on(first: Draft, second: Draft) -> None:
     net = EdgeNet()
     publisher = net.publisher(first)
     peer = net.subscriber(second)
-    code = PUBLISH_DONE_CODES[first].TOO_FAR_BEHIND
-    publisher.session.publish_done(publisher.request, code, 3, "too slow")
+    code = PUBLISH_DONE_CODES[first].EXPIRED
+    publisher.session.publish_done(publisher.request, code, 3, "too late")
     net.settle()
     assert peer.take(PublishEnded) == []
     net.advance(0.25)
     done = peer.one(PublishEnded).message
-    assert done.status_code == PUBLISH_DONE_CODES[second].TOO_FAR_BEHIND
-    assert done.reason == "too slow"
+    assert done.status_code == PUBLISH_DONE_CODES[second].EXPIRED
+    assert done.reason == "too late"
     assert net.plane.tracks == {}
 
 
@@ -537,8 +558,50 @@ def test_a_stream_that_is_reset_ends_the_publish() -> None:
     peer = net.subscriber(Draft.D18)
     publisher.session.cancel(publisher.request)
     net.settle()
-    assert peer.one(PublishEnded).message.status_code == 0
     assert net.plane.ingress == {}
+    assert peer.take(PublishEnded) == []
+    net.advance(GRACE)
+    assert peer.one(PublishEnded).message.status_code == 0
+
+
+@both
+def test_a_publisher_that_comes_back_goes_on_for_its_subscribers(draft: Draft) -> None:
+    net = EdgeNet()
+    first = net.publisher(draft, parameters=Parameters(largest_object=Location(7, 3)))
+    peer = net.subscriber(draft)
+    net.lose(first)
+    net.advance(GRACE / 2)
+    net.publisher(draft, parameters=Parameters(largest_object=Location(8, 0)))
+    net.advance(2 * GRACE)
+    assert peer.take(PublishEnded) == []
+    assert net.plane.publishers(TRACK) != []
+
+
+@both
+def test_a_publisher_that_counts_from_the_beginning_is_another_one(draft: Draft) -> None:
+    net = EdgeNet()
+    first = net.publisher(draft, parameters=Parameters(largest_object=Location(7, 3)))
+    peer = net.subscriber(draft)
+    net.lose(first)
+    net.publisher(draft)
+    done = peer.one(PublishEnded).message
+    assert done.status_code == PUBLISH_DONE_CODES[draft].INTERNAL_ERROR
+    assert "anew" in done.reason
+
+
+@both
+def test_a_publisher_that_says_that_it_is_the_same_may_send_old_objects_again(draft: Draft) -> None:
+    net = EdgeNet()
+    same = (KeyValue(PUBLISHER_INSTANCE, 4711),)
+    first = net.publisher(
+        draft, parameters=Parameters(largest_object=Location(7, 3)), properties=same
+    )
+    peer = net.subscriber(draft)
+    net.lose(first)
+    net.publisher(draft, parameters=Parameters(largest_object=Location(5, 0)), properties=same)
+    assert peer.take(PublishEnded) == []
+    net.advance(2 * GRACE)
+    assert peer.take(PublishEnded) == []
 
 
 @both

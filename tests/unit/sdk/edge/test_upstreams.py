@@ -112,7 +112,7 @@ def test_it_loses_a_track_with_the_last_publisher_here(net: EdgeNet, network: Up
     network.asked()
     network.accept()
     net.leave(publisher)
-    net.advance(1)
+    net.advance(EdgeSettings().publisher_grace)
     network.one(PublishEnded)
     assert not subscriber.take(PublishEnded)
 
@@ -189,7 +189,7 @@ def test_one_that_leaves_ends_what_it_gave(net: EdgeNet, network: Upstream) -> N
     network.accept()
     subscriber.one(RequestAccepted)
     net.leave(network)
-    net.advance(1)
+    net.advance(EdgeSettings().publisher_grace)
     subscriber.one(PublishEnded)
     again = net.subscriber(D18)
     assert again.one(RequestRejected).message.error_code == RequestErrorCode.DOES_NOT_EXIST

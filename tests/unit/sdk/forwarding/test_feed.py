@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from laps_sdk.forwarding.cache import SEGMENT_BYTES
-from laps_sdk.forwarding.interfaces import Subscription, TrackMalformed
+from laps_sdk.forwarding.interfaces import PlaneLimits, Subscription, TrackMalformed
 from laps_sdk.forwarding.samples import Sample, Samples
 from laps_wire.moqt.codepoints import ObjectStatus
 from laps_wire.moqt.data import ObjectDatagram, encode_extensions
@@ -276,8 +276,24 @@ def test_two_streams_of_a_session_that_is_gone() -> None:
     net.open(one, data[:20])
     net.open(one, data[:30])
     net.plane.remove_session(net.now, one)
-    assert net.plane._state.tracks[1].subgroups() == []
+    assert net.egress[receiver].resets() == [None]
+    net.now += PlaneLimits().continued_time + 1
+    net.plane.handle_timeout(net.now)
     assert net.egress[receiver].resets()[-1] == 1
+
+
+def test_a_publisher_that_comes_back_brings_the_rest() -> None:
+    net = Net()
+    one, receiver = net.publisher(), net.receiver()
+    data = subgroup(D16, bodies(4, 40))
+    each = (len(data) - HEAD) // 4
+    net.open(one, data[: HEAD + 2 * each + 9])
+    net.plane.remove_session(net.now, one)
+    net.now += 3
+    again = net.publisher()
+    net.open(again, data, fin=True)
+    assert net.egress[receiver].resets() == [None]
+    assert list(net.egress[receiver].objects()) == [(0, index) for index in range(4)]
 
 
 def test_receivers_come_and_go_while_it_is_under_way() -> None:

@@ -16,6 +16,7 @@ from laps_sdk.forwarding.interfaces import (
     FetchRange,
     ForwardingPlane,
     OutStream,
+    PlaneLimits,
     RankChanged,
     SessionFault,
     Subscription,
@@ -320,6 +321,9 @@ def test_a_session_that_is_gone() -> None:
     net.open(publisher, subgroup(D16, bodies(2, 50))[:-5])
     net.open(publisher, subgroup(D16, bodies(1), alias=66))
     net.plane.remove_session(net.now, publisher)
+    assert net.egress[receiver].resets() == [None]  # it may come back, and bring the rest
+    net.now += PlaneLimits().continued_time + 1
+    net.plane.handle_timeout(net.now)
     assert net.egress[receiver].streams[0].reset_code == 1
     net.plane.remove_session(net.now, publisher)
     net.plane.remove_session(net.now, receiver)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from laps_sdk.edge.settings import EdgeSettings
 from laps_sdk.upstream.egress import alias_of
 from laps_wire.moqt.codepoints import RequestErrorCode, StreamResetCodeD18
 from laps_wire.moqt.data import ObjectDatagram
@@ -203,7 +204,7 @@ def test_a_refusal_counts_when_the_old_parent_has_nothing_more(parent_leaves: bo
         first.close()
     else:
         source.leave()
-    world.advance(3)
+    world.advance(EdgeSettings().publisher_grace + 3)
     below.one(PublishEnded)
 
 
@@ -286,6 +287,8 @@ def test_it_ends_if_none_comes() -> None:
     subscriber = stub.edge.subscriber(D18, TRACK)
     joint.close()
     world.advance(6)
+    assert not subscriber.take(PublishEnded)
+    world.advance(EdgeSettings().publisher_grace)
     subscriber.one(PublishEnded)
     world.advance(10)
     assert stub.uplink.poll_timeout() is None

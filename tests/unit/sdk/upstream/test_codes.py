@@ -64,13 +64,18 @@ def test_how_a_track_ends() -> None:
     assert done_status(SubscribeCode.POLICY) is PublishDoneCodeD18.UNAUTHORIZED
     assert done_status(SubscribeCode.UNAUTHORIZED) is PublishDoneCodeD18.UNAUTHORIZED
     assert done_status(SubscribeCode.ENDED) is PublishDoneCodeD18.TRACK_ENDED
+    for code in (SubscribeCode.LOST, SubscribeCode.UNREACHABLE, SubscribeCode.NO_PUBLISHER):
+        assert done_status(code) is PublishDoneCodeD18.INTERNAL_ERROR
 
 
 @pytest.mark.parametrize("draft", [Draft.D16, Draft.D18])
 def test_the_end_of_a_track_for_the_network(draft: Draft) -> None:
     codes = PUBLISH_DONE_CODES[draft]
     for status in codes:
-        refused = status is codes["UNAUTHORIZED"]
-        expected = SubscribeCode.UNAUTHORIZED if refused else SubscribeCode.ENDED
+        expected = {
+            "UNAUTHORIZED": SubscribeCode.UNAUTHORIZED,
+            "TRACK_ENDED": SubscribeCode.ENDED,
+            "SUBSCRIPTION_ENDED": SubscribeCode.ENDED,
+        }.get(status.name, SubscribeCode.LOST)
         assert ended_code(draft, status) is expected
-    assert ended_code(draft, 0x4711) is SubscribeCode.ENDED
+    assert ended_code(draft, 0x4711) is SubscribeCode.LOST

@@ -166,6 +166,12 @@ class Limits(Section):
     done_delay: Duration = key(
         "250ms", "How long streams may still arrive after PUBLISH_DONE.", "at-once"
     )
+    publisher_grace: Duration = key(
+        "30s",
+        "How long subscribers of a track are kept whose publisher was lost; 0: they are told at"
+        " once.",
+        "at-once",
+    )
     cache_linger: Duration = key(
         "30s", "How long the cache answers for a track without a publisher.", "at-once"
     )

@@ -246,6 +246,10 @@ class Track:
     fetches: dict[FetchJob, None] = field(default_factory=dict)
     fed: bool = False
     """Whether it has had a publisher."""
+    instance: int | None = None
+    """Of the publisher that fed it last: see ``TrackProperties.publisher_instance``."""
+    parting: tuple[str, str] | None = None
+    """The status and reason with which the last source left; None while there is one."""
     goes_on: bool = False
     """Whether the next publisher is the former one, so that its objects stay known."""
     installed: bool = False
@@ -362,6 +366,8 @@ class Receiver:
     watch: Watch | None = None
     """Why we sent PUBLISH."""
     grant: Grant | None = None
+    lost: tuple[str, str] | None = None
+    """The status and reason with which it ends unless a publisher comes back in time."""
     ending: tuple[str, str] | None = None
     """The status and reason of its PUBLISH_DONE, which waits for streams that are behind."""
 

@@ -640,6 +640,8 @@ class EdgeRelay:
                 Client() | Source() | Receiver() | Offer() | Watch() | FetchJob() | Deposit(),
             ):
                 self._check_grant(now, holder)
+            case Due.GRACE, Receiver():
+                self._subscriptions.grace_over(now, holder)
             case Due.PATIENCE, Receiver():
                 self._subscriptions.rendezvous_due(now, holder)
             case Due.ANSWER, Source():

@@ -56,6 +56,9 @@ class EdgeSettings:
     done_delay: float = 0.25
     """How long streams may still arrive behind PUBLISH_DONE, before it is passed on; up to twenty
     times that if some are under way, or have not come that the publisher counted."""
+    publisher_grace: float = 30.0
+    """How long subscribers of a track are kept whose publisher was lost: it may come back, here or
+    elsewhere."""
     cache_linger: float = 30.0
     """How long a track's cache answers FETCH after its last publisher has left."""
     goaway_timeout: float = 10.0

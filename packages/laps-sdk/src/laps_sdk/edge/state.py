@@ -30,6 +30,7 @@ class Due(Enum):
 
     EXPIRY = "a grant ends"
     PATIENCE = "a SUBSCRIBE waited long enough"
+    GRACE = "a publisher that was lost should be back"
     ANSWER = "a publisher should have answered"
     LINGER = "an upstream subscription has had no subscriber for a while"
     DONE = "streams behind PUBLISH_DONE should have arrived"
@@ -185,5 +186,5 @@ class State:
         elif isinstance(record, Receiver):
             del record.track.receivers[client.id]
             self.subscriptions -= 1
-        for due in (Due.EXPIRY, Due.PATIENCE, Due.ANSWER, Due.DONE, Due.FILL):
+        for due in (Due.EXPIRY, Due.PATIENCE, Due.GRACE, Due.ANSWER, Due.DONE, Due.FILL):
             self.timers.cancel((due, record))

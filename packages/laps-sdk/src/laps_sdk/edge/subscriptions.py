@@ -68,6 +68,10 @@ from laps_wire.names import FullTrackName, Namespace
 
 __all__ = ["Subscriptions"]
 
+_ENDS: Final = frozenset(
+    {"TRACK_ENDED", "SUBSCRIPTION_ENDED", "UNAUTHORIZED", "EXPIRED", "MALFORMED_TRACK"}
+)
+"""The status codes of PUBLISH_DONE after which no publisher is waited for."""
 _NOTHING = SubscriptionCounters(0, 0, 0, 0, 0, 0, 0)
 _UNCOUNTED: Final = (1 << 62) - 1
 """The stream count of a publisher that does not know it (moq-transport-16, 9.15)."""
@@ -190,7 +194,8 @@ class Subscriptions:
         if not unknown:
             track.refusal = (code, reason)
         final, why = track.refusal or (None, reason)
-        self._source_lost(now, track, "TRACK_ENDED", why, final, again=False)
+        status, reason = track.parting or ("INTERNAL_ERROR", why)
+        self._source_lost(now, track, status, reason, final, again=False)
         self._tracks.settle(now, track)
 
     # Our SUBSCRIBE to the relay network
@@ -283,8 +288,8 @@ class Subscriptions:
         self, now: float, source: Source, alias: int, largest: Location | None, *, pushed: bool
     ) -> None:
         state, track, client = self._state, source.track, source.client
-        first = not track.established
-        if first:
+        self._publisher_back(now, source, largest)
+        if not track.established:
             self._tracks.renew(now, track)
         source.stage = Stage.ESTABLISHED
         source.alias = alias
@@ -351,6 +356,8 @@ class Subscriptions:
         """Remove a source; with its last source a track ends for its receivers."""
         track = source.track
         self._remove_source(now, source, reason)
+        if source.stage is not Stage.PENDING:
+            track.parting = status, reason
         self._source_lost(now, track, status, reason, None)
         if source.client.info.upstream:
             # The network may know another publisher by now.
@@ -850,25 +857,65 @@ class Subscriptions:
         *,
         again: bool = True,
     ) -> None:
-        """End the receivers of a track that have no source left.
+        """End the receivers of a track that have no source left, or let them wait for another one.
 
-        SUBSCRIBEs that wait are rejected with ``code``; with None they wait on. ``again``: then all
-        that may publish the track are asked once more.
+        A status that ends a track ends its receivers. After any other one its publisher may come
+        back: established receivers stay for the grace. SUBSCRIBEs that wait are rejected with
+        ``code``; with None they wait on. ``again``: then all that may publish the track are asked
+        once more.
         """
         if any(not source.client.info.peering for source in track.sources.values()):
             return  # a client's source feeds all receivers
         lost = [receiver for receiver in track.receivers.values() if not receiver.sources]
-        for receiver in lost:
-            if receiver.stage is Stage.ESTABLISHED or receiver.pushed:
-                self._finish_receiver(now, receiver, status, reason)
+        grace = 0.0 if status in _ENDS else self._state.settings.publisher_grace
         waiting = [each for each in lost if each.stage is Stage.PENDING and not each.pushed]
-        if code is None and again and waiting:
+        for receiver in lost:
+            if receiver in waiting or receiver.lost is not None:
+                continue
+            if receiver.stage is Stage.ESTABLISHED and grace:
+                receiver.lost = status, reason
+                self._state.timers.set((Due.GRACE, receiver), now + grace)
+            else:
+                self._finish_receiver(now, receiver, status, reason)
+        bereft = any(each.lost is not None for each in lost)
+        if code is None and again and (waiting or bereft):
             self.subscribe_to_publishers(now, track, again=True)
         for receiver in waiting:
             if code is not None:
                 self._reject_receiver(now, receiver, code, reason)
             else:
                 self._wait_for_source(now, receiver)
+
+    def _publisher_back(self, now: float, source: Source, largest: Location | None) -> None:
+        """Let receivers that were kept go on, if a publisher goes on with what they have.
+
+        One that numbers its objects from the beginning would bring nothing but old locations. Such
+        a track is another one: it ends for those who have the former.
+        """
+        track = source.track
+        known = self._tracks.largest(track)
+        instance = track.facts.publisher_instance
+        goes_on = (
+            track.established
+            or known is None
+            or (largest is not None and largest >= known)
+            or (instance is not None and instance == track.instance)
+        )
+        track.instance, track.parting = instance, None
+        for receiver in list(source.receivers):
+            if receiver.lost is None:
+                continue
+            status, reason = receiver.lost
+            receiver.lost = None
+            self._state.timers.cancel((Due.GRACE, receiver))
+            if not goes_on:
+                self.end_receiver(now, receiver, status, f"{reason}; another one begins anew")
+
+    def grace_over(self, now: float, receiver: Receiver) -> None:
+        """End a receiver whose publisher was lost, and has not come back in time."""
+        if receiver.lost is not None and not receiver.fed:
+            self._finish_receiver(now, receiver, *receiver.lost)
+            self._tracks.settle(now, receiver.track)
 
     @staticmethod
     def _served(track: Track) -> list[Receiver]:

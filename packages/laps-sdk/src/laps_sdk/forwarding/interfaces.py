@@ -337,7 +337,10 @@ class ForwardingPlane(Protocol):
         """
 
     def remove_session(self, now: float, session: int) -> None:
-        """It is gone: its ingress streams end as if reset, its receivers are forgotten."""
+        """Forget a session with its receivers; another one may bring the rest of its streams.
+
+        Streams of a session with other relays behind it end as if reset.
+        """
 
     # Tracks
 

@@ -101,7 +101,10 @@ class Plane:
         )
 
     def remove_session(self, now: float, session: int) -> None:
-        """It is gone: its ingress streams end as if reset, its receivers are forgotten."""
+        """Forget a session with its receivers; another one may bring the rest of its streams.
+
+        Streams of a session with other relays behind it end as if reset.
+        """
         gone = self._sessions.pop(session, None)
         if gone is None:
             return
@@ -115,7 +118,10 @@ class Plane:
         while gone.streams:
             # One by one: another stream of this session may take over, and has to go as well.
             _, handler = gone.streams.popitem()
-            handler.reset(now, CANCELLED)
+            if isinstance(handler, Writer) and not gone.peering:
+                handler.lost(now)
+            else:
+                handler.reset(now, CANCELLED)
         self._pending.pop(session).clear()
 
     # Tracks

@@ -21,7 +21,14 @@ _ERRORS: Final = {
     SubscribeCode.LIMIT: RequestErrorCode.EXCESSIVE_LOAD,
     SubscribeCode.UNREACHABLE: RequestErrorCode.TIMEOUT,
     SubscribeCode.ENDED: RequestErrorCode.DOES_NOT_EXIST,
+    SubscribeCode.LOST: RequestErrorCode.DOES_NOT_EXIST,
 }
+_ENDS: Final = {
+    "UNAUTHORIZED": SubscribeCode.UNAUTHORIZED,
+    "TRACK_ENDED": SubscribeCode.ENDED,
+    "SUBSCRIPTION_ENDED": SubscribeCode.ENDED,
+}
+"""Each status of PUBLISH_DONE that ends a track; after others its publisher may come back."""
 _CODES: Final = {
     RequestErrorCode.UNAUTHORIZED: SubscribeCode.UNAUTHORIZED,
     RequestErrorCode.MALFORMED_AUTH_TOKEN: SubscribeCode.UNAUTHORIZED,
@@ -53,14 +60,14 @@ def subscribe_code(error_code: int) -> SubscribeCode:
 
 
 def ended_code(draft: Draft, status: int) -> SubscribeCode:
-    """Return the network's code for a PUBLISH_DONE of the Edge: UNAUTHORIZED or ENDED."""
-    if done_name(draft, status) == "UNAUTHORIZED":
-        return SubscribeCode.UNAUTHORIZED
-    return SubscribeCode.ENDED
+    """Return the network's code for a PUBLISH_DONE of the Edge."""
+    return _ENDS.get(done_name(draft, status), SubscribeCode.LOST)
 
 
 def done_status(code: int) -> PublishDoneCodeD18:
     """Return the status of PUBLISH_DONE for a track that the network no longer serves."""
     if code in (SubscribeCode.POLICY, SubscribeCode.UNAUTHORIZED):
         return PublishDoneCodeD18.UNAUTHORIZED
-    return PublishDoneCodeD18.TRACK_ENDED
+    if code == SubscribeCode.ENDED:
+        return PublishDoneCodeD18.TRACK_ENDED
+    return PublishDoneCodeD18.INTERNAL_ERROR

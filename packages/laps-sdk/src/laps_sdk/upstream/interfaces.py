@@ -38,14 +38,15 @@ class Answer(Enum):
     REFUSED = "refused"
     """No relay serves the track, or the publisher refused; a later answer may accept it."""
     ENDED = "ended"
-    """The track was accepted; its last publisher has since ended it or left."""
+    """The track was accepted; its last publisher has since ended it, left or been lost."""
 
 
 def answer_of(code: int) -> Answer:
     """Return the outcome that the code of a SUBSCRIBE_RESPONSE stands for."""
     if code == SubscribeCode.ACCEPTED:
         return Answer.ACCEPTED
-    return Answer.ENDED if code == SubscribeCode.ENDED else Answer.REFUSED
+    over = code in (SubscribeCode.ENDED, SubscribeCode.LOST)
+    return Answer.ENDED if over else Answer.REFUSED
 
 
 FetchHandle: TypeAlias = tuple[NodeId, int]

@@ -94,6 +94,7 @@ from laps_wire.names import NAMESPACE_PREFIX, Namespace
 __all__ = [
     "DEFAULT_PRIORITY",
     "NO_PARAMETERS",
+    "PUBLISHER_INSTANCE",
     "Parameters",
     "ParametersCodec",
     "Scope",
@@ -487,6 +488,10 @@ class TrackPropertiesCodec:
         KEY_VALUES.write(writer, value, field)
 
 
+PUBLISHER_INSTANCE: Final = 0x4C4150
+"""The type of a track property of ours: see :attr:`TrackProperties.publisher_instance`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackProperties:
     """The properties of a track that the drafts define, with their defaults."""
@@ -501,6 +506,8 @@ class TrackProperties:
     group_order: GroupOrder = GroupOrder.ASCENDING
     dynamic_groups: bool = False
     """Whether a subscriber may ask for a new group."""
+    publisher_instance: int | None = None
+    """A number that a publisher keeps for as long as it numbers its objects; a property of ours."""
     mandatory: tuple[int, ...] = ()
     """Draft 18: types that a relay must understand to serve the track. We know none of them, so
     any of them means UNSUPPORTED_EXTENSION (moq-transport-18, 2.5.1)."""
@@ -538,6 +545,7 @@ class TrackProperties:
                 found.get(PropertyTypeD18.DEFAULT_PUBLISHER_GROUP_ORDER, GroupOrder.ASCENDING)
             ),
             dynamic_groups=found.get(PropertyTypeD18.DYNAMIC_GROUPS) == 1,
+            publisher_instance=found.get(PUBLISHER_INSTANCE),
             mandatory=tuple(mandatory),
             malformed=malformed,
         )

@@ -390,7 +390,7 @@ class SubscriberRole:
             no = No(code_of(response.code), response.reason, response.data)
             if node in want.accepted:
                 self._lose(now, want, node, no)
-            elif no.code is not SubscribeCode.ENDED:
+            elif no.code not in (SubscribeCode.ENDED, SubscribeCode.LOST):
                 self._refused(now, want, node, no)
             return
         fields, name = want.name.namespace.fields, want.name.name

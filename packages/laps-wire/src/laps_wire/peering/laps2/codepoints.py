@@ -298,6 +298,8 @@ class SubscribeCode(IntEnum):
     """Policy permits no data path to the s-relay."""
     ENDED = 8
     """The subscribe was accepted, and the publisher has ended it since."""
+    LOST = 9
+    """The subscribe was accepted, and the publisher was lost since; it may come back."""
 
 
 @unique
