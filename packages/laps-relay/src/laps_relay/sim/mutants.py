@@ -11,7 +11,7 @@ them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
@@ -28,6 +28,7 @@ from laps_relay.network.nodes.adj_out import AdjRibOut
 from laps_relay.network.nodes.nib import Nib, PathFinder
 from laps_relay.network.nodes.node_table import NodeTable
 from laps_relay.network.relay import NetworkRelay
+from laps_relay.network.repair import Repair, RepairMessage
 from laps_relay.network.sets import sets
 from laps_relay.network.sets.set_routing import Chooser, SetRouting
 from laps_relay.network.sets.sets import Sets
@@ -42,15 +43,18 @@ from laps_relay.peer_forwarding.state import Fanout
 from laps_relay.policy.rule_policy import HashedFilter, LinkTable
 from laps_relay.sim.runner import Outcome, simulate, simulate_seed, uncollected
 from laps_relay.sim.scenarios.features import NARROW, STEERING
-from laps_relay.sim.scenarios.scenario import scenario
+from laps_relay.sim.scenarios.scenario import REPAIR, scenario
 from laps_relay.sim.world.build import network_relay
 from laps_relay.stubs.stub_parent import StubParent
+from laps_sdk.forwarding.interfaces import Point, Subscription
+from laps_sdk.forwarding.plane import Plane
 from laps_sdk.forwarding.priority import PRIORITIES
 from laps_sdk.peering.admission import Admission
 from laps_sdk.stub.stub_leaving import Leaving
+from laps_wire.moqt.codepoints import StreamResetCodeD18
 from laps_wire.names import FullTrackName, Namespace
 from laps_wire.nodeid import NodeId
-from laps_wire.peering.laps2 import AnnounceKind, RelayType, Stamp
+from laps_wire.peering.laps2 import AnnounceKind, Position, RelayType, Resume, Stamp
 from laps_wire.peering.session import SnsStanding
 
 __all__ = [
@@ -71,6 +75,7 @@ __all__ = [
     "filters_skipped",
     "ghosts_chased",
     "hunt",
+    "losses_final",
     "newcomers_not_told",
     "no_split_horizon",
     "no_withdrawals",
@@ -78,7 +83,10 @@ __all__ = [
     "or_compare",
     "overload_ignored",
     "policy_skipped",
+    "positions_lost",
     "priority_ignored",
+    "resume_ignored",
+    "resumed_too_late",
     "sequence_ignored",
     "set_updates_lost",
     "sets_end_early",
@@ -429,6 +437,50 @@ def continuations_off(patch: Patch) -> None:
     patch.set(PeerPlane, "outdate", lambda self, now, ingress, *, in_place=False: None)  # noqa: ARG005
 
 
+def _messages_lost(patch: Patch, kind: type[RepairMessage]) -> None:
+    """Relays drop a kind of message of repair, also those of others."""
+    receive = Repair.received
+
+    def received(self: Repair, now: float, session: int, message: RepairMessage) -> None:
+        if not isinstance(message, kind):
+            receive(self, now, session, message)
+
+    patch.set(Repair, "received", received)
+
+
+def positions_lost(patch: Patch) -> None:
+    """No s-relay learns what the log of an o-relay has."""
+    _messages_lost(patch, Position)
+
+
+def resume_ignored(patch: Patch) -> None:
+    """No o-relay sends anything again."""
+    _messages_lost(patch, Resume)
+
+
+def resumed_too_late(patch: Patch) -> None:
+    """What is sent again begins one object behind the first that is missing."""
+    resume = Plane.resume_egress
+
+    def late(
+        self: Plane, now: float, subscription: Subscription, points: Sequence[Point]
+    ) -> list[Point]:
+        later = [point._replace(object=point.object + 1) for point in points]
+        return resume(self, now, subscription, later)
+
+    patch.set(Plane, "resume_egress", late)
+
+
+def losses_final(patch: Patch) -> None:
+    """A stream that is lost with its path ends what it brought."""
+    code = StreamResetCodeD18.CANCELLED
+
+    def lost(self: Plane, now: float, session: int, stream_id: int) -> None:
+        self.stream_reset(now, session, stream_id, code)
+
+    patch.set(Plane, "stream_lost", lost)
+
+
 Hiding: TypeAlias = "tuple[int, int, str, str]"
 """Where a mutant is seen: seed, relays, topology, kind."""
 PATIENCE: Final = 60.0
@@ -481,6 +533,11 @@ _FAULTS: Final = "faults"
 _BUSY: Final = "busy"
 _NARROW: Final = tuple(
     (seed, 8, shape, NARROW) for seed in range(1, 30) for shape in ("random", "tree")
+)
+
+
+_REPAIRED: Final = tuple(
+    (seed, 8, shape, REPAIR) for seed in range(1, 30) for shape in ("random", "chord")
 )
 
 
@@ -660,6 +717,26 @@ MUTANTS: Final[dict[str, Mutant]] = {
         what="data is sent after its ttl",
         patch=ttl_ignored,
         seen=_NARROW,
+    ),
+    "positions-lost": Mutant(
+        what="relays do not tell what their logs have",
+        patch=positions_lost,
+        seen=_REPAIRED,
+    ),
+    "resume-ignored": Mutant(
+        what="nothing is sent again that was lost with a path",
+        patch=resume_ignored,
+        seen=_REPAIRED,
+    ),
+    "resumed-too-late": Mutant(
+        what="what is sent again lacks its first object",
+        patch=resumed_too_late,
+        seen=_REPAIRED,
+    ),
+    "losses-final": Mutant(
+        what="a log does not wait for the rest of a stream that was lost with its path",
+        patch=losses_final,
+        seen=_REPAIRED,
     ),
     "priority-ignored": Mutant(
         what="all streams have the same priority",

@@ -46,7 +46,7 @@ from laps_relay.sim.scenarios.topology import (
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import RelayType
 
-__all__ = ["KINDS", "LARGE", "PLANNED", "scenario"]
+__all__ = ["KINDS", "LARGE", "PLANNED", "REPAIR", "scenario"]
 
 REPAIR: Final = "repair"
 KINDS: Final = ("planned", "faults", STEERING, NARROW, "busy", REPAIR)
