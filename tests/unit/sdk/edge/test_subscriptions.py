@@ -585,7 +585,7 @@ def test_a_publisher_that_counts_from_the_beginning_is_another_one(draft: Draft)
     net.lose(first)
     net.publisher(draft)
     done = peer.one(PublishEnded).message
-    assert done.status_code == PUBLISH_DONE_CODES[draft].INTERNAL_ERROR
+    assert done.status_code == PUBLISH_DONE_CODES[draft].MALFORMED_TRACK
     assert "anew" in done.reason
 
 

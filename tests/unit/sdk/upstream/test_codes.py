@@ -64,6 +64,7 @@ def test_how_a_track_ends() -> None:
     assert done_status(SubscribeCode.POLICY) is PublishDoneCodeD18.UNAUTHORIZED
     assert done_status(SubscribeCode.UNAUTHORIZED) is PublishDoneCodeD18.UNAUTHORIZED
     assert done_status(SubscribeCode.ENDED) is PublishDoneCodeD18.TRACK_ENDED
+    assert done_status(SubscribeCode.MALFORMED) is PublishDoneCodeD18.MALFORMED_TRACK
     for code in (SubscribeCode.LOST, SubscribeCode.UNREACHABLE, SubscribeCode.NO_PUBLISHER):
         assert done_status(code) is PublishDoneCodeD18.INTERNAL_ERROR
 
@@ -76,6 +77,7 @@ def test_the_end_of_a_track_for_the_network(draft: Draft) -> None:
             "UNAUTHORIZED": SubscribeCode.UNAUTHORIZED,
             "TRACK_ENDED": SubscribeCode.ENDED,
             "SUBSCRIPTION_ENDED": SubscribeCode.ENDED,
+            "MALFORMED_TRACK": SubscribeCode.MALFORMED,
         }.get(status.name, SubscribeCode.LOST)
         assert ended_code(draft, status) is expected
     assert ended_code(draft, 0x4711) is SubscribeCode.LOST

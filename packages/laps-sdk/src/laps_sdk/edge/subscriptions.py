@@ -897,6 +897,7 @@ class Subscriptions:
         instance = track.facts.publisher_instance
         goes_on = (
             track.established
+            or source.client.info.upstream  # the relay of the publisher has compared
             or known is None
             or (largest is not None and largest >= known)
             or (instance is not None and instance == track.instance)
@@ -905,11 +906,12 @@ class Subscriptions:
         for receiver in list(source.receivers):
             if receiver.lost is None:
                 continue
-            status, reason = receiver.lost
             receiver.lost = None
             self._state.timers.cancel((Due.GRACE, receiver))
             if not goes_on:
-                self.end_receiver(now, receiver, status, f"{reason}; another one begins anew")
+                reason = "the publisher was lost, and another one numbers its objects anew"
+                code = reset_code(receiver.client.draft, "MALFORMED_TRACK")
+                self.end_receiver(now, receiver, "MALFORMED_TRACK", reason, reset=code)
 
     def grace_over(self, now: float, receiver: Receiver) -> None:
         """End a receiver whose publisher was lost, and has not come back in time."""

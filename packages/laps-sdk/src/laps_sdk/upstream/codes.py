@@ -22,11 +22,13 @@ _ERRORS: Final = {
     SubscribeCode.UNREACHABLE: RequestErrorCode.TIMEOUT,
     SubscribeCode.ENDED: RequestErrorCode.DOES_NOT_EXIST,
     SubscribeCode.LOST: RequestErrorCode.DOES_NOT_EXIST,
+    SubscribeCode.MALFORMED: RequestErrorCode.MALFORMED_TRACK,
 }
 _ENDS: Final = {
     "UNAUTHORIZED": SubscribeCode.UNAUTHORIZED,
     "TRACK_ENDED": SubscribeCode.ENDED,
     "SUBSCRIPTION_ENDED": SubscribeCode.ENDED,
+    "MALFORMED_TRACK": SubscribeCode.MALFORMED,
 }
 """Each status of PUBLISH_DONE that ends a track; after others its publisher may come back."""
 _CODES: Final = {
@@ -70,4 +72,6 @@ def done_status(code: int) -> PublishDoneCodeD18:
         return PublishDoneCodeD18.UNAUTHORIZED
     if code == SubscribeCode.ENDED:
         return PublishDoneCodeD18.TRACK_ENDED
+    if code == SubscribeCode.MALFORMED:
+        return PublishDoneCodeD18.MALFORMED_TRACK
     return PublishDoneCodeD18.INTERNAL_ERROR

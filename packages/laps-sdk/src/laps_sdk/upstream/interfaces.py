@@ -45,7 +45,7 @@ def answer_of(code: int) -> Answer:
     """Return the outcome that the code of a SUBSCRIBE_RESPONSE stands for."""
     if code == SubscribeCode.ACCEPTED:
         return Answer.ACCEPTED
-    over = code in (SubscribeCode.ENDED, SubscribeCode.LOST)
+    over = code in (SubscribeCode.ENDED, SubscribeCode.LOST, SubscribeCode.MALFORMED)
     return Answer.ENDED if over else Answer.REFUSED
 
 

@@ -77,7 +77,7 @@ from laps_relay.policy.interface import Policy
 from laps_sdk.peering.settings import Identity
 from laps_sdk.timers import Timers, earliest
 from laps_sdk.upstream.bodies import without_tokens
-from laps_sdk.upstream.interfaces import Answer, LocalSide
+from laps_sdk.upstream.interfaces import Answer, LocalSide, answer_of
 from laps_wire.hashing import KeyedHasher
 from laps_wire.names import FullTrackName
 from laps_wire.nodeid import NodeId
@@ -390,7 +390,7 @@ class SubscriberRole:
             no = No(code_of(response.code), response.reason, response.data)
             if node in want.accepted:
                 self._lose(now, want, node, no)
-            elif no.code not in (SubscribeCode.ENDED, SubscribeCode.LOST):
+            elif answer_of(no.code) is not Answer.ENDED:
                 self._refused(now, want, node, no)
             return
         fields, name = want.name.namespace.fields, want.name.name
@@ -405,6 +405,7 @@ class SubscriberRole:
 
     def _accept(self, now: float, want: Want, node: NodeId, data: SubscribeData) -> None:
         self._serving.add(now, want, node)
+        want.lost = False
         want.refusals.pop(node, None)
         if self._timers.when((Due.DOUBT, want.key, None)) is None:
             # Who says no from now on says something new.
@@ -476,6 +477,7 @@ class SubscriberRole:
         if no.code is SubscribeCode.POLICY:
             want.refusals[node] = no
         if not want.accepted:
+            want.lost = answer_of(no.code) is not Answer.ENDED
             self._timers.set((Due.LINGER, want.key, None), now + self._settings.want_linger)
             self._tell(now, want, Answer.ENDED, no)
 
@@ -489,6 +491,9 @@ class SubscriberRole:
                 self._asking.anew(now, want)
             if want.entry is not None and not want.accepted:
                 self._timers.set((Due.LINGER, key, None), now + self._settings.want_linger)
+                if want.lost:
+                    want.state = None
+                    self._asking.soon(now, want)
 
     def waiting(self, entry: AnnounceInfo) -> list[int]:
         """Return the keys of our subscribes that an announce matches."""

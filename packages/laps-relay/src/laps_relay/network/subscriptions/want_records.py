@@ -70,6 +70,7 @@ class Want:
         "elements",
         "entry",
         "key",
+        "lost",
         "name",
         "name_hash",
         "ok",
@@ -96,6 +97,9 @@ class Want:
         """What is advertised."""
         self.accepted: dict[NodeId, int | None] = {}
         """The o-relays that serve it, with their epochs."""
+        self.lost = False
+        """Whether those who served it went without a word: they may still take it for served, and
+        say nothing more to what is advertised."""
         self.renewed: set[NodeId] = set()
         """Those of them that have said so of what is advertised now."""
         self.refusals: dict[NodeId, No] = {}

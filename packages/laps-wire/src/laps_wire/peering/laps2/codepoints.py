@@ -300,6 +300,8 @@ class SubscribeCode(IntEnum):
     """The subscribe was accepted, and the publisher has ended it since."""
     LOST = 9
     """The subscribe was accepted, and the publisher was lost since; it may come back."""
+    MALFORMED = 10
+    """The subscribe was accepted, and the track has proved malformed since."""
 
 
 @unique
