@@ -361,6 +361,8 @@ class Port:
         """What we publish, and the publisher's answer."""
         self.fetches: dict[int, Port] = {}
         """Ours that are under way: who answers them."""
+        self.kept: set[int] = set()
+        """Tracks that we have left, and that a test says would go on at once."""
         self.calls: list[tuple[str, Any]] = []
         self.feeds: list[Fanout] = []
         self.directory = Directory(NETWORK)
@@ -467,6 +469,9 @@ class Port:
             self.bridge.answered(
                 self.world.now, key, answer, code=code, reason=reason, data=data or SubscribeData()
             )
+
+    def keeps(self, key: int) -> bool:
+        return key in self.kept
 
     def unsubscribe(self, now: float, name: FullTrackName) -> None:
         self.calls.append(("unsubscribe", name))

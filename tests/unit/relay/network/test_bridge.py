@@ -266,6 +266,28 @@ def test_the_last_unsubscribe_goes_back_to_the_publisher() -> None:
     assert two.relay.tracks() == []
 
 
+@pytest.mark.parametrize("kept", [False, True])
+def test_who_comes_back_while_the_network_still_serves_a_track_gets_nothing_twice(
+    kept: bool,
+) -> None:
+    world = World()
+    one, two, three = world.edge(), world.edge(), world.edge()
+    publisher = one.publisher(D18, TRACK)
+    first = two.subscriber(D18, TRACK)
+    publisher.send(subgroup(D18, bodies(2), group=1))
+    assert list(first.objects()) == [(1, 0), (1, 1)]
+    first.leave()
+    world.advance(5)
+    assert calls(world, two, "unsubscribe") == [TRACK]
+    if kept:
+        world.port(two).kept.add(key_of(TRACK))
+    again = two.subscriber(D18, TRACK)
+    publisher = three.publisher(D18, TRACK)
+    for group in (1, 2):
+        publisher.send(subgroup(D18, bodies(2), group=group))
+    assert {group for group, _ in again.objects()} == ({2} if kept else {1, 2})
+
+
 def test_a_publisher_that_leaves_ends_the_track_everywhere() -> None:
     world = World()
     one, two = world.edge(), world.edge()
@@ -288,14 +310,20 @@ def test_one_of_two_publishers_leaves() -> None:
     subscriber = one.subscriber(D18, TRACK)
     elsewhere = world.edge().subscriber(D18, TRACK)
     here.leave()
+    world.advance(29)
+    assert not calls(world, one, "publisher_refused")  # it may come back
     world.advance(2)
     # The first edge has the track from the network, and so nothing more for it.
-    assert calls(world, one, "publisher_ended")
+    ((_, code, _),) = calls(world, one, "publisher_refused")
+    assert code is SubscribeCode.LOST
     assert not subscriber.take(PublishEnded)
     there.send(subgroup(D18, bodies(1)))
     assert list(subscriber.objects()) == list(elsewhere.objects()) == [(0, 0)]
     there.leave()
-    world.advance(2)
+    world.advance(29)
+    assert not subscriber.take(PublishEnded)
+    assert not elsewhere.take(PublishEnded)
+    world.advance(40)
     subscriber.one(PublishEnded)
     elsewhere.one(PublishEnded)
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from laps_relay.peer_forwarding.forwarding import LOCAL, EgressSet, Ingress, Outdated
+from laps_relay.peer_forwarding.forwarding import (
+    LOCAL,
+    EgressSet,
+    Ingress,
+    Outdated,
+    Rerouted,
+    SetIdle,
+)
 from laps_sdk.forwarding.interfaces import OutStream
 from laps_sdk.forwarding.priority import PRIORITIES
 from laps_sdk.forwarding.samples import Sample, Samples
@@ -74,18 +81,57 @@ def test_a_stream_that_goes_on_has_a_flag() -> None:
     assert [out.header.flags for out in outs(net)] == [FLAG_FETCH, both, FLAG_FETCH]
 
 
-def test_what_goes_on_because_somebody_was_lost_is_not_waited_for() -> None:
+def test_what_goes_on_because_somebody_was_lost_has_the_flag_too() -> None:
+    """Who never got what was before can ask for it (laps-2, 6.6)."""
     net, feed = make(2)
     first = feed.open_stream(net.now, priority=1)
     first.write(b"a")
     net.plane.remove_session(net.now, 2)
     net.plane.outdate(net.now, PLACE)
-    assert len(net.plane.poll_notices()) == 1
+    assert outdated(net) == [Outdated(PLACE)]
     first.write(b"", True)
     for _ in range(2):
         feed.open_stream(net.now, priority=1, continued=True).write(b"b", True)
     flags = [out.header.flags for out in net.peer[3].streams]
-    assert flags == [0, 0, FLAG_CONTINUED]
+    assert flags == [0, FLAG_CONTINUED, FLAG_CONTINUED]
+
+
+def test_a_stream_that_one_set_has_asked_for_goes_only_there() -> None:
+    net, feed = make(3)
+    stream = feed.open_stream(net.now, priority=1, continued=True, to=(3, 43))
+    stream.write(b"a")
+    net.plane.outdate(net.now, PLACE)
+    assert net.plane.poll_timeout() is None  # it is not to go on elsewhere
+    stream.write(b"b", True)
+    feed.open_stream(net.now, priority=1).write(b"c", True)
+    found = {number: [out.payload for out in peer.streams] for number, peer in net.peer.items()}
+    assert found == {1: [], 2: [b"c"], 3: [b"ab", b"c"], 4: [b"c"]}
+    assert net.peer[3].streams[0].header.flags == FLAG_CONTINUED
+
+
+def test_a_stream_to_a_set_that_is_gone_goes_nowhere() -> None:
+    net, feed = make(2)
+    for to in ((2, 43), (9, 42)):
+        stream = feed.open_stream(net.now, priority=1, to=to)
+        assert stream.closed
+        stream.write(b"a", True)
+    net.plane.close_feed(net.now, 5)
+    assert feed.open_stream(net.now, priority=1, to=(2, 42)).closed
+    assert outs(net) == []
+
+
+def test_a_resumed_stream_keeps_its_set_busy() -> None:
+    net, feed = make(2)
+    stream = feed.open_stream(net.now, priority=1, to=(2, 42))
+    stream.write(b"a")
+    net.plane.install(net.now, PLACE, [EgressSet(3, 43)], local=False)
+    net.plane.retire(net.now, EgressSet(2, 42))
+    net.wait(10.0)
+    assert net.plane.poll_notices() == []
+    stream.write(b"b", True)
+    net.wait(10.0)
+    assert net.plane.poll_notices() == [SetIdle(EgressSet(2, 42))]
+    assert net.peer[2].streams[0].payload == b"ab"
 
 
 def test_all_in_one_write() -> None:
@@ -202,15 +248,39 @@ def test_an_egress_that_is_closed_already() -> None:
 # Streams that should go elsewhere
 
 
+def outdated(net: PeerNet) -> list[Outdated]:
+    """What the writer is asked; that there is another path is told besides."""
+    notices = net.plane.poll_notices()
+    assert all(each == Rerouted(PLACE) for each in notices if not isinstance(each, Outdated))
+    return [each for each in notices if isinstance(each, Outdated)]
+
+
 def look(net: PeerNet, seconds: float) -> int:
     """How often the writer is asked to go on anew, after that time."""
     net.now += seconds
     due = net.plane.poll_timeout()
     if due is not None and due <= net.now:
         net.plane.handle_timeout(net.now)
-    notices = net.plane.poll_notices()
-    assert all(notice.ingress == PLACE for notice in notices if isinstance(notice, Outdated))
-    return len(notices)
+    found = outdated(net)
+    assert all(each.ingress == PLACE for each in found)
+    return len(found)
+
+
+def test_each_change_of_the_targets_or_paths_of_a_feed_is_told() -> None:
+    net, feed = make(2)
+    net.plane.outdate(net.now, Ingress(LOCAL, 99))
+    assert net.plane.poll_notices() == []
+    net.plane.outdate(net.now, PLACE)
+    net.plane.outdate(net.now, PLACE, in_place=True)
+    assert net.plane.poll_notices() == [Rerouted(PLACE)] * 2
+    stream = feed.open_stream(net.now, priority=1)
+    net.gone(2, stopped=True)
+    net.plane.outdate(net.now, PLACE)  # with a stream that has lost somebody
+    assert net.plane.poll_notices() == [Outdated(PLACE), Rerouted(PLACE)]
+    stream.write(b"a", True)
+    net.plane.close_feed(net.now, 5)
+    net.plane.outdate(net.now, PLACE)
+    assert net.plane.poll_notices() == []
 
 
 def test_a_stream_that_does_not_end_should_go_on_anew() -> None:
@@ -283,12 +353,11 @@ def test_a_stream_that_has_just_begun_is_not_cut_with_the_others() -> None:
     began = net.now
     net.now += 0.1
     net.plane.handle_timeout(net.now)
-    (notice,) = net.plane.poll_notices()
-    assert isinstance(notice, Outdated)
+    (notice,) = outdated(net)
     assert notice.before < began
     net.now = began + 0.5
     net.plane.handle_timeout(net.now)
-    assert net.plane.poll_notices() == [Outdated(PLACE, began)]
+    assert outdated(net) == [Outdated(PLACE, began)]
 
 
 def test_a_stream_that_has_lost_somebody_goes_on_when_there_is_a_way() -> None:
@@ -298,7 +367,7 @@ def test_a_stream_that_has_lost_somebody_goes_on_when_there_is_a_way() -> None:
     net.plane.remove_session(net.now, 2)
     net.plane.install(net.now, PLACE, [EgressSet(3, 50)], local=False)
     net.plane.outdate(net.now, PLACE)
-    assert net.plane.poll_notices() == [Outdated(PLACE)]
+    assert outdated(net) == [Outdated(PLACE)]
     assert look(net, 10.0) == 0
     stream.write(b"mark", True)
     anew = feed.open_stream(net.now, priority=1)

@@ -11,6 +11,7 @@ from laps_relay.peer_forwarding.forwarding import (
     EgressSet,
     Ingress,
     Outdated,
+    Rerouted,
     SetIdle,
 )
 from laps_relay.peer_forwarding.plane import PeerPlane
@@ -215,7 +216,7 @@ def test_a_stream_that_is_dropped_while_its_end_is_written_is_counted(whole: boo
 # Sessions that go
 
 
-def test_the_end_of_the_sender_is_a_reset() -> None:
+def test_the_end_of_the_sender_is_a_reset_after_which_others_may_send_the_rest() -> None:
     net = PeerNet(peers=1, local=True)
     net.send(head() + b"a")
     net.send(head()[:9], stream=7)
@@ -225,8 +226,8 @@ def test_the_end_of_the_sender_is_a_reset() -> None:
     items = net.holder[1].take(99)
     assert len(items) == 3
     net.plane.remove_session(net.now, 1)
-    assert net.peer[2].streams[0].reset_code == StreamCode.NO_SUBSCRIBERS
-    assert [each.code for each in net.sink.streams.values()] == [StreamCode.NO_SUBSCRIBERS]
+    assert net.peer[2].streams[0].reset_code == StreamCode.LOST
+    assert [each.code for each in net.sink.streams.values()] == [StreamCode.LOST]
     assert net.plane.entries() == {}
     assert net.plane.counters().held_bytes == 0
     net.plane.release(net.now, 1, items)
@@ -257,7 +258,7 @@ def test_a_session_that_sends_to_itself_can_go() -> None:
     net.send(head() + b"a")
     assert net.peer[1].streams[0].payload == b"a"
     net.plane.remove_session(net.now, 1)
-    assert net.peer[1].streams[0].reset_code == StreamCode.NO_SUBSCRIBERS
+    assert net.peer[1].streams[0].reset_code == StreamCode.LOST
     assert net.peer[1].stopped == []
     assert net.plane.counters().bytes_in == 25
 
@@ -458,6 +459,7 @@ def test_streams_that_should_go_on_anew() -> None:
     feed.open_stream(0.0, priority=1).write(b"a")
     plane.outdate(1.0, place)
     assert plane.poll_timeout() == 3.0
+    assert plane.poll_notices() == [Rerouted(place)]
     plane.handle_timeout(3.0)
     assert plane.poll_notices() == [Outdated(place, 0.0)]
     net = PeerNet(peers=1)

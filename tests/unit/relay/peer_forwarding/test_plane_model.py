@@ -120,7 +120,7 @@ class PeerPlaneModel(RuleBasedStateMachine):
         for stream in self.streams:
             if stream.ingress.session == session and not stream.over:
                 stream.held, stream.over = False, True
-                stream.code = int(StreamCode.NO_SUBSCRIBERS)
+                stream.code = int(StreamCode.LOST)
         for stream in self.streams:
             for copy in stream.copies:
                 if copy.target.session == session:

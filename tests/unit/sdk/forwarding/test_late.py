@@ -74,6 +74,15 @@ def test_a_receiver_without_start_or_forward_gets_nothing_old() -> None:
         assert net.egress[receiver].streams == []
 
 
+def test_however_many_groups_are_cached_one_follows_the_other() -> None:
+    net = Net()
+    publisher = net.publisher(D18)
+    for group in range(1000):
+        net.send(publisher, subgroup(D18, bodies(1), group=group))
+    receiver = net.receiver(D18, start=(0, 0))
+    assert len(net.egress[receiver].objects()) == 1000
+
+
 def test_an_abandoned_subgroup_is_reset_later() -> None:
     net = Net()
     publisher = net.publisher()

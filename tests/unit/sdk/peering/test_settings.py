@@ -62,6 +62,7 @@ def test_features_ascend_and_follow_the_settings() -> None:
         Feature.PROBES,
         Feature.FETCHES,
         Feature.STAYS,
+        Feature.REPAIR,
     )
     assert features_of(full, Role.LISTENER, RelayType.VIA) == (
         Feature.DATAGRAMS,
@@ -70,6 +71,7 @@ def test_features_ascend_and_follow_the_settings() -> None:
         Feature.PLAINTEXT_NAMES,
         Feature.FETCHES,
         Feature.STAYS,
+        Feature.REPAIR,
     )
 
 

@@ -62,6 +62,16 @@ def test_a_stream_that_goes_on_with_another_one_says_so() -> None:
     assert rig.feed.continued == [False, True]
 
 
+def test_streams_that_begin_for_one_set_go_only_there() -> None:
+    rig = Rig()
+    with rig.egress.only_to((5, 70)):
+        inside = rig.egress.open_unidirectional(priority=URGENT)
+    outside = rig.egress.open_unidirectional(priority=URGENT)
+    for stream in (outside, inside):
+        stream.write(subgroup(D18, bodies(1)), True)
+    assert rig.feed.to == [None, (5, 70)]
+
+
 def test_a_stream_may_be_abandoned() -> None:
     rig = Rig()
     stream = rig.egress.open_unidirectional(priority=URGENT, deadline=105.0)

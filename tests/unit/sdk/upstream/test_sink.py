@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from laps_sdk.upstream.egress import alias_of
 from laps_sdk.upstream.sink import PlaneSink
 from laps_wire.moqt.data import ObjectDatagram, encode_datagram
+from laps_wire.peering.errors import StreamCode
 from laps_wire.peering.laps2 import FLAG_CONTINUED, DataHeader, DataKind
 from testkit.plane import D18, Net, bodies, subgroup
 
@@ -16,11 +19,11 @@ DATAGRAM = DataHeader(DataKind.DATAGRAM, 1, KEY, 1, payload_format=18)
 
 
 class Rig:
-    def __init__(self) -> None:
+    def __init__(self, *, repairs: bool = False) -> None:
         self.net = Net()
         self.source = self.net.publisher(D18, alias=ALIAS)
         self.receiver = self.net.receiver(D18)
-        self.sink = PlaneSink(self.net.plane, self.source)
+        self.sink = PlaneSink(self.net.plane, self.source, repairs=repairs)
         self.egress = self.net.egress[self.receiver]
 
 
@@ -37,6 +40,17 @@ def test_a_stream_and_a_datagram() -> None:
     rig.sink.stream_reset(100.0, 2, 0x42)
     assert rig.egress.resets() == [None, 0x42]
     assert rig.sink.misplaced == 0
+
+
+@pytest.mark.parametrize("repairs", [False, True])
+@pytest.mark.parametrize("code", StreamCode)
+def test_what_another_relay_can_send_again_is_not_over(code: StreamCode, repairs: bool) -> None:
+    rig = Rig(repairs=repairs)
+    rig.sink.stream_opened(100.0, 1, STREAM, subgroup(D18, bodies(1), alias=ALIAS), False)
+    rig.sink.stream_reset(100.0, 1, code)
+    (stream,) = rig.egress.streams
+    lost = code in (StreamCode.LOST, StreamCode.OVERLOADED, StreamCode.UNKNOWN_SNS)
+    assert stream.closed is not (repairs and lost)
 
 
 def test_an_alias_in_pieces() -> None:

@@ -34,6 +34,7 @@ from laps_sdk.forwarding.interfaces import Point
 from laps_sdk.peering.links import Links
 from laps_sdk.timers import Timers
 from laps_sdk.upstream.interfaces import RepairSide
+from laps_wire.buffer import QUIC_MAX
 from laps_wire.nodeid import NodeId
 from laps_wire.peering.laps2 import (
     Feature,
@@ -50,7 +51,9 @@ __all__ = ["MAX_POINTS", "Repair", "RepairMessage", "points_of", "runs_of"]
 RepairMessage: TypeAlias = Position | Resume | ResumeResponse
 
 MAX_POINTS: Final = 4096
-"""Places of one track in one message that are looked at."""
+"""Places of one track in one message that are looked at ..."""
+MAX_MESSAGE_POINTS: Final = 4 * MAX_POINTS
+"""... and of all its tracks; a track counts once."""
 _COVERED: Final = 4.0
 """A POSITION names what has changed in so many holds: who lost one has the next."""
 BURST: Final = 500.0
@@ -60,10 +63,15 @@ RATE: Final = 200.0
 
 
 def runs_of(points: Iterable[Point]) -> list[RepairRun]:
-    """Return points in order as runs of groups that look alike."""
+    """Return points in order as runs of groups that look alike.
+
+    Draft 18 has larger ids than a run can hold; points with such ids are left out.
+    """
     runs: list[RepairRun] = []
     last: dict[tuple[int, int, bool], int] = {}
     for group, subgroup, object_id, ended in points:
+        if max(group, subgroup, object_id) > QUIC_MAX:
+            continue
         shape = subgroup, object_id, ended
         at = last.get(shape)
         if at is not None:
@@ -84,6 +92,21 @@ def points_of(runs: Iterable[RepairRun]) -> list[Point]:
         for group in range(run.group, run.group + run.groups)
     )
     return list(islice(found, MAX_POINTS))
+
+
+def _points_by_track(message: RepairMessage) -> Iterator[tuple[int, list[Point]]]:
+    """Yield the tracks of a message with their points, each track once, up to the limit.
+
+    A peer may name millions of points in one message: they are expanded only on demand.
+    """
+    left, seen = MAX_MESSAGE_POINTS, set[int]()
+    for track in message.tracks:
+        key = track.full_name_hash
+        if key not in seen and left > 0:
+            seen.add(key)
+            points = points_of(track.runs)[:left]
+            left -= len(points)
+            yield key, points
 
 
 def _batches(tracks: Iterable[tuple[int, list[Point]]]) -> Iterator[tuple[RepairTrack, ...]]:
@@ -220,26 +243,27 @@ class Repair:
     def _resume(self, now: float, message: Resume) -> None:
         """Send streams again to an s-relay, and tell it what is gone."""
         gone: list[tuple[int, list[Point]]] = []
-        for track in message.tracks:
-            points = points_of(track.runs)
-            missing = self._resume_track(now, message.source, track.full_name_hash, points)
+        for key, points in _points_by_track(message):
+            missing = self._resume_track(now, message.source, key, points)
+            if missing is None:
+                continue
             self.resumed += len(points) - len(missing)
             self.gone += len(missing)
             if missing:
-                gone.append((track.full_name_hash, missing))
+                gone.append((key, missing))
         for batch in _batches(gone):
             self._route(now, ResumeResponse(self._local, message.source, 0, batch))
 
     def _resume_track(
         self, now: float, source: NodeId, key: int, points: list[Point]
-    ) -> list[Point]:
-        """Resume one track; return what is gone. Nothing is, while no path leads to the source."""
+    ) -> list[Point] | None:
+        """Resume one track; return what is gone, or None if no path leads to the source."""
         ingress = self._feeds.ingress(key)
         if self._side is None or ingress is None or source not in self._origin.targets(key):
-            return []
+            return None
         egress: EgressSet | None = self._sets.egress_to(ingress, source)
         if egress is None:
-            return []
+            return None
         return self._side.resume_received(now, key, points, egress)
 
     # The s-relay
@@ -253,23 +277,21 @@ class Repair:
         hold = self._settings.hold
         lost = now - self._lost_at < 2 * hold
         due: list[tuple[int, list[Point]]] = []
-        for track in message.tracks:
-            key = track.full_name_hash
+        for key, points in _points_by_track(message):
             if self._side is None or message.source not in self._serving(key):
                 continue
-            points = self._side.position_received(now, key, points_of(track.runs), hold, lost=lost)
-            if points:
-                due.append((key, points))
-                self.asked += len(points)
+            lacking = self._side.position_received(now, key, points, hold, lost=lost)
+            if lacking:
+                due.append((key, lacking))
+                self.asked += len(lacking)
         for batch in _batches(due):
             self._route(now, Resume(self._local, message.source, 0, batch))
 
     def _given_up(self, now: float, message: ResumeResponse) -> None:
         """Wait no longer for what an o-relay does not have."""
-        for track in message.tracks:
-            key = track.full_name_hash
+        for key, points in _points_by_track(message):
             if self._side is not None and message.source in self._serving(key):
-                self._side.points_gone(now, key, points_of(track.runs))
+                self._side.points_gone(now, key, points)
 
     # Messages
 

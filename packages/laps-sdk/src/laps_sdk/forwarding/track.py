@@ -752,6 +752,7 @@ class Receiver:
         "end_group",
         "entry",
         "is_finishing",
+        "is_opening",
         "objects",
         "outs",
         "session",
@@ -780,6 +781,8 @@ class Receiver:
         self._backlog: list[tuple[int, int, Reading]] = []
         """Subgroups that have no stream yet because others are behind; the most urgent first."""
         self._serial = 0
+        self.is_opening = False
+        """Whether :meth:`open_next` is under way."""
         self.done = False
         self.is_finishing = False
         """Whether only what is under way is still sent."""
@@ -908,17 +911,23 @@ class Receiver:
 
     def open_next(self, now: float) -> None:
         """Open streams for subgroups that wait, the most urgent first."""
-        while self._backlog and not self._has_many_behind:
-            _, _, reading = self._backlog.pop(0)
-            if self.wants_group(reading.header.group_id):
-                self._read(now, reading)
+        if self.is_opening:
+            return  # a stream that has read all of its subgroup at once: the next one follows it
+        self.is_opening = True
+        try:
+            while self._backlog and not self._has_many_behind:
+                _, _, reading = self._backlog.pop(0)
+                if self.wants_group(reading.header.group_id):
+                    self._read(now, reading)
+        finally:
+            self.is_opening = False
 
     def _read(self, now: float, reading: Reading) -> None:
         """Open a stream that reads a subgroup from the log."""
         first, missing = reading.first_held()
         self.missed(missing)
-        if first is None and not reading.resumed:
-            if reading.sub is not None:
+        if first is None and (missing or not reading.resumed):
+            if reading.sub is not None and not reading.resumed:
                 reading.sub.admit_receiver(self)
             return
         header = reading.header
@@ -1381,10 +1390,12 @@ class Out:
         sub_id = segment.subgroup_id
         if sub_id is not None and segments:
             reading = Reading(
-                header, sub_id, self.publisher, segments, sub, max(first_id, last_id), past=past
+                *(header, sub_id, self.publisher, segments, sub, max(first_id, last_id)),
+                past=past,
+                resumed=self.is_resumed,
             )
             receiver.postpone(reading)
-        elif sub is not None:
+        elif sub is not None and not self.is_resumed:
             sub.admit_receiver(receiver)
         receiver.open_next(now)
         receiver.check_done()

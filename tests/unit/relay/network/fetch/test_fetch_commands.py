@@ -120,7 +120,7 @@ def test_who_answers_is_gone() -> None:
     net.crash(1)
     net.run(5.0)
     assert [code for _, code, _ in net.fetchers[9].answers] == [0, SubscribeCode.UNREACHABLE]
-    assert net.clients[9].reset == [(b"past", StreamCode.NO_SUBSCRIBERS)]
+    assert net.clients[9].reset == [(b"past", StreamCode.LOST)]
 
 
 def test_a_control_server_knows_who_announced_a_track() -> None:
