@@ -34,6 +34,7 @@ class KeptFeed:
         self.egress = FakeEgress(Draft.D18)
         self.opened: list[tuple[int, int, float | None]] = []
         self.continued: list[bool] = []
+        self.to: list[tuple[int, int] | None] = []
         self.datagrams: list[tuple[bytes, int, int]] = []
 
     @property
@@ -52,6 +53,7 @@ class KeptFeed:
     ) -> OutStream:
         self.opened.append((priority, ttl_ms, deadline))
         self.continued.append(continued)
+        self.to.append(to)
         return self.egress.open_unidirectional(priority=priority)
 
     def send_datagram(self, now: float, payload: bytes, *, priority: int, ttl_ms: int = 0) -> bool:

@@ -114,6 +114,8 @@ class FakeConnection(Connection):
         self.streams: dict[int, FakeStream] = {}
         self.stopped: dict[int, int] = {}
         self.paused: set[int] = set()
+        self.withheld = 0
+        self.can_withhold = True
         self.closes: list[tuple[int, str]] = []
         self.bidi_allowed = 1000
         self.datagram_size = 1200
@@ -217,6 +219,11 @@ class FakeConnection(Connection):
 
     def resume_reading(self, stream_id: int) -> None:
         self.paused.discard(stream_id)
+
+    def withhold(self, size: int) -> bool:
+        if self.can_withhold:
+            self.withheld = size
+        return self.can_withhold
 
     def send_datagram(self, data: bytes, deadline: float | None = None) -> bool:
         if len(data) > self.datagram_size:

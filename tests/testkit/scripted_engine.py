@@ -132,6 +132,10 @@ class ScriptedEngine(EngineConnection):
         self._called("set_reading", stream_id, on)
         return True
 
+    def withhold(self, size: int) -> bool:
+        self._called("withhold", size)
+        return True
+
     def ping(self) -> None:
         self._called("ping")
 

@@ -148,6 +148,31 @@ async def test_a_paused_stream_holds_up_no_other(backends: Backends) -> None:
         await pair.server.until(lambda side: side.received(2) == (sent, True))
 
 
+async def test_what_is_withheld_holds_all_streams_up(backends: Backends) -> None:
+    limits = ConnectionLimits(max_data=128 * 1024, max_stream_data=64 * 1024)
+    async with open_pair(backends, limits=limits) as pair:
+        connection = pair.server.connection
+        if not connection.withhold(2 * limits.max_data):
+            assert backends.server == "qh3"
+            return
+        # Short streams: each has ended when it arrives.
+        sent = [noise(10_000, i) for i in range(60)]
+        streams = [pair.client.connection.open_unidirectional() for _ in sent]
+        for stream, data in zip(streams, sent, strict=True):
+            stream.write(data, fin=True)
+        await pair.server.until(lambda side: arrived(side) == limits.max_data)
+        assert pair.client.connection.stats().queued_bytes > 0
+        # The window is smaller now, and all that arrives counts as read.
+        assert connection.withhold(limits.max_data // 2)
+        await pair.server.until(lambda side: len(side.ended()) == len(sent))
+        ids = [stream.stream_id for stream in streams]
+        assert [pair.server.received(i)[0] for i in ids if i is not None] == sent
+
+
+def arrived(side: Side) -> int:
+    return sum(len(event.data) for event in side.of(StreamData))
+
+
 async def test_unidirectional_streams_wait_for_permission(backends: Backends) -> None:
     async with open_pair(backends, limits=ConnectionLimits(max_streams_uni=16)) as pair:
         streams = [pair.client.connection.open_unidirectional() for _ in range(150)]

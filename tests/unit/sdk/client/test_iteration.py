@@ -99,6 +99,24 @@ async def test_room_is_told() -> None:
     assert inbox.window.dropped == 1
 
 
+async def test_what_is_taken_from_a_full_queue_is_told() -> None:
+    told: list[str] = []
+    inbox: ReceiveQueue[int] = ReceiveQueue(
+        WindowLimits(max_objects=4),
+        resume=lambda: told.append("room"),
+        taken=lambda: told.append("taken"),
+    )
+    for number in range(3):
+        inbox.put(number, 1)
+        await inbox.get()
+    for number in range(4):
+        inbox.put(number, 1)
+    assert told == []
+    for _ in range(4):
+        await inbox.get()
+    assert told == ["taken", "room"]
+
+
 async def test_a_cancelled_get_loses_nothing() -> None:
     inbox: ReceiveQueue[str] = ReceiveQueue()
     waiting = asyncio.create_task(inbox.get())

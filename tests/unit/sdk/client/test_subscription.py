@@ -33,7 +33,7 @@ from laps_wire.moqt.parameters import Parameters
 from laps_wire.moqt.session import RequestCancelled
 from laps_wire.moqt.structures import SubscriptionFilter
 from laps_wire.names import FullTrackName
-from testkit.moqt_server import ServerPeer, eventually, hurry, joined, soon
+from testkit.moqt_server import ServerPeer, eventually, hurry, joined, link_of, soon
 
 pytestmark = pytest.mark.anyio
 
@@ -322,6 +322,86 @@ async def test_a_long_stream_waits_for_its_reader(draft: str) -> None:
         done(peer, request_id, 1)
 
 
+@pytest.mark.parametrize(
+    ("count", "size"),
+    [
+        pytest.param(200, 2_000, id="short streams"),
+        pytest.param(20, 50_000, id="longer than the window of a stream"),
+        pytest.param(1000, 200, id="small"),
+    ],
+)
+async def test_groups_wait_for_their_reader(draft: str, count: int, size: int) -> None:
+    limits = ConnectionLimits(max_data=60_000, max_stream_data=20_000)
+    async with joined(draft, limits=limits) as (session, peer, _):
+        subscription, request_id, _ = await subscribed(
+            session, peer, max_objects=10, max_bytes=20_000
+        )
+        for group in range(count):
+            peer.send_group(ALIAS, group, [b"%06d" % group + b"x" * (size - 6)])
+        done(peer, request_id, count)
+        connection = link_of(session).connection
+        # The relay has used up its credit, and gets no more.
+        await eventually(lambda: connection.stats().bytes_received > limits.max_data)
+        assert subscription.objects < count
+        assert peer.connection.stats().queued_bytes > 0
+        found = await rest(subscription)
+        assert sorted(int(payload[:6]) for payload in found) == list(range(count))
+        assert (subscription.dropped, list(subscription.gaps)) == (0, [])
+
+
+async def test_who_does_not_read_holds_its_session_back_until_it_leaves(draft: str) -> None:
+    limits = ConnectionLimits(max_data=60_000, max_stream_data=20_000)
+    async with joined(draft, limits=limits) as (session, peer, _):
+        idle, _, _ = await subscribed(session, peer, max_objects=4)
+        other = session.subscribe("demo/camera", "audio")
+        task = asyncio.create_task(other.__aenter__())
+        asked = await peer.request(Subscribe)
+        peer.do(lambda s: s.accept_subscribe(asked.request_id, ALIAS + 1))
+        await soon(task)
+        for group in range(100):
+            peer.send_group(ALIAS, group, [b"x" * 2_000])
+        connection = link_of(session).connection
+        await eventually(lambda: connection.stats().bytes_received > limits.max_data)
+        peer.send_group(ALIAS + 1, 0, [b"audio"])
+        assert other.queued == 0
+        assert peer.connection.stats().queued_bytes > 0
+        await idle.close()
+        assert await take(other, 1) == [b"audio"]
+
+
+async def test_datagrams_of_a_full_queue_are_bounded(draft: str) -> None:
+    """They need no credit."""
+    async with joined(draft) as (session, peer, _):
+        subscription, _, _ = await subscribed(session, peer, max_objects=2)
+        peer.send_group(ALIAS, 0, [b"x"] * 4)
+        await eventually(lambda: subscription.objects == 4)
+        for number in range(10):
+            peer.send_datagram(ALIAS, 1, number, b"d")
+        await eventually(lambda: subscription.objects == 14)
+        assert subscription.dropped == 6
+        peer.send_group(ALIAS, 2, [b"y"] * 4)
+        await eventually(lambda: subscription.objects == 18)
+        assert subscription.dropped == 6
+
+
+async def test_a_full_queue_holds_the_next_connection_back(draft: str) -> None:
+    limits = ConnectionLimits(max_data=60_000, max_stream_data=20_000)
+    async with joined(draft, limits=limits) as (session, first, server):
+        subscription, _, _ = await subscribed(session, first, max_objects=4)
+        first.send_group(ALIAS, 0, [b"x" * 100] * 4)
+        await eventually(lambda: subscription.queued == 4)
+        first.connection.close(0)
+        peer = await server.session()
+        asked = await peer.request(Subscribe)
+        peer.do(lambda s: s.accept_subscribe(asked.request_id, ALIAS))
+        for group in range(1, 101):
+            peer.send_group(ALIAS, group, [b"x" * 2_000])
+        await eventually(lambda: subscription.objects > 20)
+        assert peer.connection.stats().queued_bytes > 0
+        assert await take(subscription, 104) == [b"x" * 100] * 4 + [b"x" * 2_000] * 100
+        assert subscription.dropped == 0
+
+
 async def test_drops_are_counted(draft: str) -> None:
     async with joined(draft) as (session, peer, _):
         subscription, request_id, _ = await subscribed(
@@ -423,13 +503,28 @@ async def test_leaving_while_the_past_is_under_way(draft: str) -> None:
         peer.send_group(ALIAS, 5, [b"live"] * 10, first=2)
         subscription = await soon(asked.task)
         await eventually(lambda: subscription.objects == 16)
-        # Two of the live objects found no room to wait for the past.
-        assert subscription.dropped == 2
+        # The queue is full: the live objects that wait came with credit, of which there is no more.
+        assert subscription.dropped == 0
         for _ in range(5):
             await soon(anext(subscription))
         await subscription.close()
         await peer.expect(RequestCancelled)
         await peer.expect(RequestCancelled)
+
+
+async def test_live_objects_that_wait_for_the_past_are_bounded(draft: str) -> None:
+    """The past needs the credit that they would be held back with."""
+    async with joined(draft) as (session, peer, _):
+        largest = Parameters(largest_object=Location(5, 1))
+        asked = await asking(session, peer, largest, join=1, max_objects=2)
+        fetch = await peer.request(Fetch)
+        peer.do(lambda s: s.accept_fetch(fetch.request_id, Location(5, 2)))
+        peer.send_group(ALIAS, 5, [b"live"] * 10, first=2)
+        subscription = await soon(asked.task)
+        await eventually(lambda: subscription.objects == 10)
+        assert subscription.dropped == 2
+        peer.send_fetch(fetch.request_id, [(4, index, b"past") for index in range(6)])
+        assert await take(subscription, 14) == [b"past"] * 6 + [b"live"] * 8
 
 
 async def test_what_a_publisher_protects_is_seen_as_well(draft: str) -> None:

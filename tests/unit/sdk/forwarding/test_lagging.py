@@ -14,7 +14,7 @@ from laps_sdk.forwarding.interfaces import (
     SubscriptionDone,
 )
 from laps_wire.moqt.versions import Draft
-from testkit.plane import D16, D18, FakeStream, Net, bodies, cut, subgroup
+from testkit.plane import D16, D18, FakeStream, Net, bodies, cut, subgroup, told
 
 DRAFTS = st.sampled_from([D16, D18])
 
@@ -87,6 +87,53 @@ def test_few_streams_are_open_however_many_groups_it_is_behind() -> None:
     groups = [told.header.group_id for told in net.egress[receiver].subgroups()]
     assert groups == sorted(groups)
     assert all(stream.fin for stream in net.egress[receiver].streams)
+
+
+def test_groups_of_one_object_wait_in_the_log() -> None:
+    """Each comes whole, so that no stream could refuse what is behind its beginning."""
+    for draft in (D16, D18):
+        net = Net(limits=PlaneLimits(lagging_streams=3))
+        publisher, receiver = net.publisher(), slow(net, draft, room=0)
+        for group in range(40):
+            net.send(publisher, subgroup(D16, bodies(1, 900, group), group=group))
+        egress = net.egress[receiver]
+        assert [len(stream.data) for stream in egress.streams] == [0, 0, 0]
+        egress.room = 100
+        drain(net, receiver)
+        assert sorted(egress.objects()) == [(group, 0) for group in range(40)]
+        assert all(stream.fin for stream in egress.streams)
+        counted = net.plane.subscription_counters(Subscription(receiver, 0))
+        assert counted is not None
+        assert (counted.objects, counted.bytes, counted.dropped_streams) == (40, 36_000, 0)
+
+
+def test_a_beginning_that_was_refused_is_behind_others_in_its_run() -> None:
+    net = Net()
+    publisher, receiver = net.publisher(), slow(net, room=0, start=(0, 2))
+    stream = net.open(publisher, subgroup(D16, bodies(6, 90)))
+    net.more(publisher, stream, b"", fin=True)
+    net.egress[receiver].room = 100
+    drain(net, receiver)
+    (told,) = net.egress[receiver].subgroups()
+    assert told.ids == [2, 3, 4, 5]
+    assert told.stream.fin
+
+
+def test_refused_beginnings_that_the_log_lets_go_are_lost_and_counted() -> None:
+    net = Net(cache=CacheLimits(max_groups=5), limits=PlaneLimits(lagging_streams=2))
+    publisher, receiver = net.publisher(), slow(net, room=0)
+    for group in range(300):
+        net.send(publisher, subgroup(D16, bodies(1, 90, group), group=group))
+    egress = net.egress[receiver]
+    # Nothing is sent, and nothing grows: what waits is forgotten with what the log lets go.
+    assert len(egress.streams) == 2
+    assert net.plane.track_counters(1).dropped_objects > 150
+    egress.room = 100
+    drain(net, receiver)
+    found = [told(stream, D16).header.group_id for stream in egress.streams if stream.data]
+    assert sorted(found) == list(range(295, 300))
+    assert net.plane.track_counters(1).dropped_objects == 295
+    assert [code is not None for code in egress.resets()[:3]] == [True, True, False]
 
 
 def test_what_the_log_has_let_go_is_lost_and_counted() -> None:

@@ -112,6 +112,16 @@ def test_reading_is_paused_and_resumed() -> None:
     assert rig.engine.take() == [("set_reading", 2, False), ("set_reading", 2, True)]
 
 
+def test_less_is_withheld_at_the_end_of_the_turn() -> None:
+    rig = Rig()
+    dirty: list[bool] = []
+    for size in (9, 5):
+        assert rig.connection.withhold(size)
+        dirty.append(rig.connection.dirty)
+    assert dirty == [False, True]
+    assert rig.engine.take() == [("withhold", 9), ("withhold", 5)]
+
+
 def test_nothing_follows_the_end() -> None:
     rig = Rig()
     stream = rig.connection.open_unidirectional()
@@ -124,6 +134,7 @@ def test_nothing_follows_the_end() -> None:
     rig.connection.stop_sending(2, 1)
     rig.connection.resume_reading(2)
     assert not rig.connection.pause_reading(2)
+    assert not rig.connection.withhold(0)
     assert not rig.connection.send_datagram(b"x")
     assert rig.engine.calls == []
     assert rig.connection.close_request is None

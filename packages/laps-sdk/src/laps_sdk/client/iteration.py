@@ -29,19 +29,21 @@ T = TypeVar("T")
 class ReceiveQueue(Generic[T]):
     """A bounded queue of items of known size, then an end or an error.
 
-    ``resume`` is called when a full queue has room again, ``dropped`` with each item that a full
-    queue drops.
+    ``resume`` is called when a full queue has room again, ``taken`` after each item that leaves a
+    full queue before, ``dropped`` with each item that a full queue drops.
     """
 
-    __slots__ = ("_changed", "_dropped", "_error", "_items", "_over", "_resume", "window")
+    __slots__ = ("_changed", "_dropped", "_error", "_items", "_over", "_resume", "_taken", "window")
 
     def __init__(
         self,
         limits: WindowLimits | None = None,
         resume: Callable[[], None] | None = None,
         dropped: Callable[[T], None] | None = None,
+        taken: Callable[[], None] | None = None,
     ) -> None:
         self._dropped = dropped
+        self._taken = taken
         self.window = Window(limits or WindowLimits())
         self._items: deque[tuple[T, int]] = deque()
         self._resume = resume
@@ -57,13 +59,14 @@ class ReceiveQueue(Generic[T]):
         """Whether nothing more will be put in."""
         return self._over
 
-    def put(self, item: T, size: int) -> bool:
+    def put(self, item: T, size: int, *, credited: bool = False) -> bool:
         """Add an item; False if the queue is too full.
 
-        ``window.paused`` tells the caller whether to pause its source.
+        ``window.paused`` tells the caller whether to pause its source; ``credited`` is explained
+        in :meth:`Window.judge`.
         """
         window = self.window
-        while (verdict := window.judge(size)) is Verdict.DROP_OLDEST:
+        while (verdict := window.judge(size, credited=credited)) is Verdict.DROP_OLDEST:
             oldest, old = self._items.popleft()
             window.give(old)
             self.drop(oldest, old)
@@ -101,8 +104,13 @@ class ReceiveQueue(Generic[T]):
             self._changed.clear()
             await self._changed.wait()
         item, size = self._items.popleft()
-        if self.window.give(size) and self._resume is not None:
-            self._resume()
+        window = self.window
+        if window.paused:
+            changed = self._resume if window.give(size) else self._taken
+            if changed is not None:
+                changed()
+        else:
+            window.give(size)
         return item
 
 

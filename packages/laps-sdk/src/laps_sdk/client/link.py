@@ -8,6 +8,8 @@
                                    datagram ---------alias------> Sink of a subscription
                                    fetch stream -----request id-> Sink of a fetch
              --writable--------> writers that wait
+    Sink --pause(unread)--> Incoming: its streams, also later ones, stop at their windows;
+                                      the connection gives no credit for what is unread
 
 A link lives as long as its connection. :mod:`laps_sdk.client.reconnect` attaches tracks and
 subscriptions, which outlive a link, to the next one.
@@ -117,6 +119,18 @@ class InStream:
         self.paused = False
 
 
+class Unread:
+    """The bytes that wait at one paused sink."""
+
+    __slots__ = ("partial", "queued")
+
+    def __init__(self) -> None:
+        self.queued = 0
+        """What the sink says."""
+        self.partial = 0
+        """What has arrived since the pause of objects that are not complete."""
+
+
 class Incoming:
     """The incoming data streams and datagrams of one link."""
 
@@ -125,9 +139,11 @@ class Incoming:
         "_early",
         "_early_bytes",
         "_fetches",
+        "_paused",
         "_peer",
         "_streams",
         "_subscriptions",
+        "_unread",
         "discarded",
     )
 
@@ -140,6 +156,9 @@ class Incoming:
         """Streams whose alias is not known yet, by stream id, oldest first."""
         self._early_bytes = 0
         self._datagrams: list[ObjectDatagram] = []
+        self._paused: dict[Sink, Unread] = {}
+        self._unread = 0
+        """Bytes that wait at all paused sinks."""
         self.discarded = 0
         """Streams and datagrams that were refused, without a known alias."""
 
@@ -172,25 +191,54 @@ class Incoming:
         self._refuse_streams_of(sink)
 
     def _refuse_streams_of(self, sink: Sink) -> None:
+        self._forget_unread(sink)
         for stream in [s for s in self._streams.values() if s.sink is sink]:
             del self._streams[stream.stream_id]
             self._stop(stream)
 
-    def pause(self, sink: Sink) -> bool:
-        """Pause reading the streams of a sink; False if the transport cannot."""
-        able = True
-        for stream in self._streams.values():
-            if stream.sink is sink and not stream.paused and not stream.fin:
-                stream.paused = self._peer.connection.pause_reading(stream.stream_id)
-                able = able and stream.paused
-        return able
+    def pause(self, sink: Sink, unread: int = 0) -> bool:
+        """Pause the streams of a sink, those that open later too; False if the transport cannot.
+
+        The relay gets no credit for ``unread`` bytes, those that wait at the sink, and for what
+        arrives of objects that are not complete. A further call changes only the number.
+        """
+        known = self._paused.get(sink)
+        if known is None:
+            known = self._paused[sink] = Unread()
+            for stream in self._streams.values():
+                if stream.sink is sink:
+                    self._pause_stream(stream)
+        self._unread += unread - known.queued
+        known.queued = unread
+        return self._peer.connection.withhold(self._unread)
 
     def resume(self, sink: Sink) -> None:
         """Resume reading after :meth:`pause`."""
+        if sink not in self._paused:
+            return
+        self._forget_unread(sink)
         for stream in self._streams.values():
             if stream.sink is sink and stream.paused:
                 stream.paused = False
                 self._peer.connection.resume_reading(stream.stream_id)
+
+    def _pause_stream(self, stream: InStream) -> None:
+        if not stream.paused and not stream.fin:
+            stream.paused = self._peer.connection.pause_reading(stream.stream_id)
+
+    def _forget_unread(self, sink: Sink) -> None:
+        known = self._paused.pop(sink, None)
+        if known is not None:
+            self._unread -= known.queued + known.partial
+            self._peer.connection.withhold(self._unread)
+
+    def _count_partial(self, known: Unread, size: int, items: list[CollectedItem]) -> None:
+        """Count what has arrived of objects that are not complete."""
+        size -= sum(len(item.payload) for item in items if isinstance(item, MoqObject))
+        size = max(size, -known.partial)  # an object may have begun before the pause
+        known.partial += size
+        self._unread += size
+        self._peer.connection.withhold(self._unread)
 
     # Arrivals
 
@@ -274,6 +322,8 @@ class Incoming:
         else:
             stream.collector = ObjectCollector(SubgroupParser(draft))
         stream.early = bytearray()
+        if sink in self._paused:
+            self._pause_stream(stream)
         sink.stream_opened(stream)
         self._feed(stream, held)
 
@@ -289,6 +339,9 @@ class Incoming:
                 collector.finish()
         except RemoteError as error:
             fault = error
+        known = self._paused.get(sink)
+        if known is not None:
+            self._count_partial(known, len(data), items)
         received_at = time.time()
         for item in items:
             if isinstance(item, MoqObject):

@@ -7,6 +7,8 @@
                         '-- join, or after a new connection: Backfill fetches the objects between
                             the last received one and the live ones; live objects wait
 
+    queue full -> the relay gets no credit for what waits, until half of it is read
+
     PUBLISH_DONE (n streams) -> n have arrived and none is open     -> over
      (Teardown)              -> some are missing or open            -> over when no data arrives
                              -> the queue is full                   -> wait for the application
@@ -72,6 +74,7 @@ class Subscription(ItemIterator[Object]):
         "_fill_from",
         "_find_offer",
         "_gap_timer",
+        "_held_back",
         "_link",
         "_offer",
         "_on_gap",
@@ -98,7 +101,7 @@ class Subscription(ItemIterator[Object]):
         on_gap: Callable[[Gap], None] | None,
         find_offer: Callable[[Link, FullTrackName], Offer | None],
     ) -> None:
-        super().__init__(ReceiveQueue(options.limits, self._resume, self._note_drop))
+        super().__init__(ReceiveQueue(options.limits, self._resume, self._note_drop, self.hold))
         self._reconnector = reconnector
         self.name = name
         self._options = options
@@ -127,6 +130,8 @@ class Subscription(ItemIterator[Object]):
         self._alias: int | None = None
         self._fill_from: Location | None = None
         """The first object that was missing when the current link accepted the subscription."""
+        self._held_back = False
+        """Whether the queue is full, and the relay gets no credit for what waits."""
         self._teardown = Teardown(self)
         self._backfill = Backfill(self, f"FETCH {name}", self._progress, options.limits)
 
@@ -249,6 +254,7 @@ class Subscription(ItemIterator[Object]):
         else:
             self._backfill.give_up()
         self._streams_lost()
+        self.hold()
         link.incoming.subscribe(answer.track_alias, self)
 
     # Sink
@@ -257,11 +263,12 @@ class Subscription(ItemIterator[Object]):
         """See ``Sink``."""
         self._teardown.stream_opened()
         if stream.header is not None:
-            self._progress.stream_opened(stream.header.group_id)
+            header = stream.header
+            self._progress.stream_opened(header.group_id, header.subgroup_id)
 
-    def arrived(self, stream: InStream | None, item: MoqObject, received_at: float) -> None:  # noqa: ARG002 - the interface
+    def arrived(self, stream: InStream | None, item: MoqObject, received_at: float) -> None:
         """See ``Sink``."""
-        self.take(item, received_at, live=True)
+        self.take(item, received_at, live=True, credited=stream is not None)
 
     def absent(self, item: RangeEnd) -> None:
         """See ``Sink``."""
@@ -276,7 +283,7 @@ class Subscription(ItemIterator[Object]):
         if header is not None:
             if code is None and header.end_of_group:
                 self._progress.complete(header.group_id)
-            self._progress.stream_closed(header.group_id)
+            self._progress.stream_closed(header.group_id, header.subgroup_id, fin=code is None)
         self.report()
         self.settle()
 
@@ -284,8 +291,10 @@ class Subscription(ItemIterator[Object]):
         """See ``Sink``."""
         self._end(RequestError(f"SUBSCRIBE {self.name}: {error}"))
 
-    def take(self, item: MoqObject, received_at: float, *, live: bool) -> None:
-        """Handle an object, live or fetched."""
+    def take(
+        self, item: MoqObject, received_at: float, *, live: bool, credited: bool = True
+    ) -> None:
+        """Handle an object, live or fetched; ``credited`` if it came on a stream."""
         link, header = self._link, item.header
         if self._ended or link is None:
             return
@@ -312,36 +321,42 @@ class Subscription(ItemIterator[Object]):
         self.objects += 1
         self.bytes += size
         obj = to_object(item, opened, received_at)
+        credited = credited and self._held_back
         if live and self._backfill.active:
-            self._backfill.keep(obj, size)
+            self._backfill.keep(obj, size, credited=credited)
         else:
-            self.put(obj, size)
+            self.put(obj, size, credited=credited)
         self.report()
 
     # The queue
 
-    def put(self, obj: Object, size: int) -> None:
+    def put(self, obj: Object, size: int, *, credited: bool) -> None:
         """Queue an object for the application."""
-        self._queue.put(obj, size)
-        if self._queue.window.paused and self._link is not None:
-            self._link.incoming.pause(self)
-            self._backfill.pause()
+        self._queue.put(obj, size, credited=credited)
+        if self._queue.window.paused:
+            self.hold()
 
     def _resume(self) -> None:
-        if self._link is not None:
-            self._link.incoming.resume(self)
-        self._backfill.resume()
+        self.hold()
         self.settle()
 
-    def hold_live(self) -> None:
-        """Pause the live streams: too many live objects wait for the backfill."""
-        if self._link is not None:
-            self._link.incoming.pause(self)
-
-    def let_live(self) -> None:
-        """Resume the live streams after the backfill."""
-        if self._link is not None and not self._queue.window.paused:
-            self._link.incoming.resume(self)
+    def hold(self) -> None:
+        """Hold the relay back for what waits, or let it go on."""
+        link, backfill, window = self._link, self._backfill, self._queue.window
+        self._held_back = False
+        if link is None:
+            return
+        incoming = link.incoming
+        if window.paused:
+            self._held_back = incoming.pause(self, window.unread + backfill.unread)
+            backfill.pause()
+            return
+        backfill.resume()
+        if backfill.is_full:
+            # The fetch needs the credit of the connection: only the live streams stop.
+            incoming.pause(self)
+        else:
+            incoming.resume(self)
 
     # Gaps
 
@@ -478,6 +493,7 @@ class Backfill:
     """Fetches past objects of one subscription while live objects wait."""
 
     __slots__ = (
+        "_is_whole",
         "_kept",
         "_limits",
         "_owner",
@@ -503,6 +519,8 @@ class Backfill:
         self._past: Past | None = None
         self._reached: Location | None = None
         """The last past object that arrived."""
+        self._is_whole = True
+        """Whether the relay knows everything in the range."""
         self.active = False
         """Whether live objects wait."""
 
@@ -511,10 +529,20 @@ class Backfill:
         self.active = True
         self._progress.hold()
 
-    def keep(self, obj: Object, size: int) -> None:
-        """Hold a live object, within the limits of the receive queue."""
+    @property
+    def unread(self) -> int:
+        """About the bytes of the live objects that wait."""
+        return self._window.unread
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many live objects wait as the receive queue holds."""
+        return self._window.paused
+
+    def keep(self, obj: Object, size: int, *, credited: bool) -> None:
+        """Let a live object wait, within the limits of the receive queue."""
         window = self._window
-        while (verdict := window.judge(size)) is Verdict.DROP_OLDEST:
+        while (verdict := window.judge(size, credited=credited)) is Verdict.DROP_OLDEST:
             oldest, old = self._kept.popleft()
             window.give(old)
             self._owner.dropped_early(oldest, old)
@@ -523,14 +551,14 @@ class Backfill:
             return
         window.take(size)
         self._kept.append((obj, size))
-        if window.paused:
-            self._owner.hold_live()
+        if window.paused or credited:
+            self._owner.hold()
 
     async def run(self, link: Link, past: Past, seconds: float) -> None:
         """Fetch the range; returns after the answer, and objects arrive in the background."""
-        self._past, self._reached = past, None
+        self._past, self._reached, self._is_whole = past, None, True
         run = self._run = FetchRun(
-            link, self._what, take=self._came, over=self._over, absent=self._owner.absent
+            link, self._what, take=self._came, over=self._over, absent=self._absent
         )
         try:
             await run.start(past.target, Parameters(group_order=GroupOrder.ASCENDING), seconds)
@@ -542,9 +570,16 @@ class Backfill:
         self._reached = item.header.location
         self._owner.take(item, received_at, live=False)
 
+    def _absent(self, item: RangeEnd) -> None:
+        self._is_whole = self._is_whole and item.kind is RangeKind.NON_EXISTENT
+        self._owner.absent(item)
+
     def _over(self, error: Exception | None) -> None:
+        past = self._past
         if error is not None:
             self._missed()
+        elif past is not None and self._is_whole:
+            self._progress.fetched(past.start.group, past.end.group - 1)
         self.end()
         self._owner.settle()
 
@@ -590,8 +625,8 @@ class Backfill:
         kept, self._kept = self._kept, deque()
         self._window = Window(self._limits)
         for obj, size in kept:
-            self._owner.put(obj, size)
-        self._owner.let_live()
+            self._owner.put(obj, size, credited=True)
+        self._owner.hold()
         self._owner.report()
 
     def cancel(self) -> None:

@@ -110,6 +110,8 @@ _GROUP_GAP: Final = int(PropertyTypeD18.PRIOR_GROUP_ID_GAP)
 _OBJECT_GAP: Final = int(PropertyTypeD18.PRIOR_OBJECT_ID_GAP)
 _LAST_GROUP: Final = (1 << 64) - 1
 _NORMAL: Final = ObjectStatus.NORMAL
+_BACKLOG: Final = 64
+"""Subgroups that may wait for a stream before those are forgotten that the log has let go."""
 
 
 class Track(CachedTrack):
@@ -740,6 +742,7 @@ class Receiver:
 
     __slots__ = (
         "_backlog",
+        "_prune_at",
         "_serial",
         "behind",
         "bytes",
@@ -780,6 +783,7 @@ class Receiver:
         """Those of them that read the log behind its tail."""
         self._backlog: list[tuple[int, int, Reading]] = []
         """Subgroups that have no stream yet because others are behind; the most urgent first."""
+        self._prune_at = _BACKLOG
         self._serial = 0
         self.is_opening = False
         """Whether :meth:`open_next` is under way."""
@@ -908,6 +912,26 @@ class Receiver:
             rank = self.priority_of(reading.publisher, header.group_id, reading.subgroup_id)
             self._serial += 1
             insort(self._backlog, (rank, self._serial, reading))
+        if len(self._backlog) > self._prune_at:
+            self._prune()
+
+    def _prune(self) -> None:
+        """Forget subgroups that the log has let go while they waited."""
+        backlog, self._backlog = self._backlog, []
+        for entry in backlog:
+            reading = entry[2]
+            first, missing = reading.first_held()
+            if first is None and missing:
+                self._lose(reading, missing)
+            else:
+                self._backlog.append(entry)
+        self._prune_at = _BACKLOG + 2 * len(self._backlog)
+
+    def _lose(self, reading: Reading, missing: int) -> None:
+        """The log has nothing of a subgroup; the receiver may get what comes of it."""
+        self.missed(missing)
+        if reading.sub is not None and not reading.resumed:
+            reading.sub.admit_receiver(self)
 
     def open_next(self, now: float) -> None:
         """Open streams for subgroups that wait, the most urgent first."""
@@ -925,11 +949,10 @@ class Receiver:
     def _read(self, now: float, reading: Reading) -> None:
         """Open a stream that reads a subgroup from the log."""
         first, missing = reading.first_held()
-        self.missed(missing)
         if first is None and (missing or not reading.resumed):
-            if reading.sub is not None and not reading.resumed:
-                reading.sub.admit_receiver(self)
+            self._lose(reading, missing)
             return
+        self.missed(missing)
         header = reading.header
         whole = reading.whole and not missing
         out = self.open(header, reading.subgroup_id, reading.publisher, whole=whole)
@@ -1045,6 +1068,7 @@ class Out:
 
     ::
 
+        waiting       its stream refused the first bytes: it begins behind when there is room
         at the tail   in a Flow of a tail: its stream is offered each run as it comes
         behind        has a cursor (segment, chunk): its stream pulls when there is room
 
@@ -1066,6 +1090,7 @@ class Out:
         "_segment",
         "_sub",
         "_waiting",
+        "_waits_for",
         "began",
         "extended",
         "is_resumed",
@@ -1115,6 +1140,7 @@ class Out:
         self._orphaned = False  # whether the segment begins inside an object that it has not
         self._parser: RunParser | None = None
         self._past = False
+        self._waits_for: Reading | None = None  # what it begins with when there is room
         self._waiting: deque[tuple[int, float]] = deque()
         """Up to which byte the stream must have been sent, and until when."""
         self._armed = False
@@ -1129,15 +1155,31 @@ class Out:
     def begin(self, now: float, data: bytes, fin: bool) -> None:
         """Write the header and the first bytes behind it."""
         start = self.start
-        self.began = now
-        self.receiver.session.service.began(now)
         if len(data) < 512:
             self.stream.write(start + data, fin)
         else:
             self.stream.write(start)
             self.stream.write(data, fin)
+        self._began(now, len(start) + len(data))
+
+    def offer_beginning(self, now: float, data: bytes, fin: bool) -> bool:
+        """Begin like :meth:`begin`; False if the stream refuses the bytes."""
+        start = self.start
+        if len(data) < 512:
+            if not self.stream.offer(start + data, fin):
+                return False
+        elif self.stream.offer(start):
+            self.stream.write(data, fin)
+        else:
+            return False
+        self._began(now, len(start) + len(data))
+        return True
+
+    def _began(self, now: float, size: int) -> None:
+        self.began = now
+        self.receiver.session.service.began(now)
         if self.receiver.timeout is not None:
-            self.wrote(now, len(start) + len(data))
+            self.wrote(now, size)
 
     def wrote(self, now: float, size: int) -> None:
         """Watch that what was written now does not wait too long."""
@@ -1183,6 +1225,28 @@ class Out:
 
     # Behind the tail
 
+    def wait(self, reading: Reading) -> None:
+        """Begin to read when the stream has room: it refused the first bytes."""
+        self._waits_for, self._sub = reading, reading.sub
+        self.receiver.behind[self] = None
+        self.stream.pull_from(self._begin_late)
+
+    def _begin_late(self, now: float) -> None:
+        reading, self._waits_for = self._waits_for, None
+        if reading is None or self.stream.closed:
+            return
+        first, missing = reading.first_held()
+        if first is not None and not missing:
+            self.read(now, reading, first)
+            return
+        # The header names a first object that the log has let go.
+        receiver = self.receiver
+        self.reset(drop_code(receiver.draft))
+        receiver.dropped_streams += 1
+        receiver.postpone(reading)
+        receiver.open_next(now)
+        receiver.check_done()
+
     def fall_behind(self, place: Place) -> None:
         """Leave the tail, and read on from a place in the log."""
         segment, at, last_id, left = place
@@ -1207,15 +1271,23 @@ class Out:
         self._segment = first
         self.receiver.behind[self] = None
         try:
-            self._begin_in(now, first, reading.first_id)
+            begun = self._begin_in(now, first, reading.first_id)
         except EncodeError:
             self.reset(INTERNAL_ERROR)
             self.receiver.dropped_streams += 1
             return
-        self.pull(now)
+        if begun:
+            self.pull(now)
+        else:
+            self._segment = None
+            self._ahead.clear()
+            self.wait(reading)
 
-    def _begin_in(self, now: float, segment: Segment, first_id: int) -> None:
-        """Write the first wanted object of a segment, and what follows it in its chunk."""
+    def _begin_in(self, now: float, segment: Segment, first_id: int) -> bool:
+        """Write the first wanted object of a segment, and what follows it in its chunk.
+
+        Returns False if the stream refuses them.
+        """
         parser = RunParser.behind(segment.header, segment.draft, segment.base, segment.left)
         previous = segment.base
         for index, chunk in enumerate(segment.chunks):
@@ -1229,12 +1301,13 @@ class Out:
                     raise EncodeError("the receiver's draft cannot say it")
                 heads = sum(end - begin for _, begin, end in marks[number:])
                 payload = len(chunk) - marks[number][1] - heads
+                if not self.offer_beginning(now, data, fin=False):
+                    return False
                 self._at, self._left = index + 1, segment.lefts[index]
                 self._read = sum(segment.counts[: index + 1])
                 self._last_id, self._parser = marks[-1][0].object_id, parser
-                self.begin(now, data, fin=False)
                 self._count(now, segment, len(marks) - number, payload)
-                return
+                return True
             if marks:
                 previous = marks[-1][0].object_id
         raise EncodeError(f"object {first_id} is not in its segment")
@@ -1700,8 +1773,13 @@ class Tail(ABC):
             out.objects_base = self.objects + index
             heads = sum(mark[2] - mark[1] for mark in marks[:index])
             out.payload_base = self.payload + marks[index][1] - heads
+            segment = self.segment if isinstance(self, Span) else None
+            if segment is None:
+                out.begin(now, first, fin)
+            elif not out.offer_beginning(now, first, fin):
+                out.wait(sub.reading(segment, marks[index][0].object_id))
+                continue
             self.join(out)
-            out.begin(now, first, fin)
         return still
 
     # Streams that come and go

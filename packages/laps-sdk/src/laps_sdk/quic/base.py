@@ -65,7 +65,10 @@ class EgressLimits:
     """How much a connection queues for a peer that reads too slowly."""
 
     max_bytes: int = 4 * 1024 * 1024
-    """Bytes on droppable streams; above it, the least urgent stream is dropped."""
+    """Bytes on droppable streams; above it, the least urgent stream is dropped.
+
+    Offered bytes are refused above half of it, so that they make no stream drop.
+    """
     max_control_bytes: int = 1024 * 1024
     """Bytes on all other streams; above it, the connection is closed."""
     high_water: int = 512 * 1024
@@ -323,6 +326,15 @@ class Connection(ABC):
     @abstractmethod
     def resume_reading(self, stream_id: int) -> None:
         """Undo :meth:`pause_reading`."""
+
+    @abstractmethod
+    def withhold(self, size: int) -> bool:
+        """Give the peer no credit for ``size`` bytes, which the application has not read yet.
+
+        The size replaces that of the last call; 0 gives all credit. From about the size of
+        ``ConnectionLimits.max_data`` on, the peer can send on no stream, control streams included,
+        once it has used the credit that it has. Returns False if the backend cannot.
+        """
 
     # C. Datagrams
 

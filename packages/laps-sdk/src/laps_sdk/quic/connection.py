@@ -65,6 +65,7 @@ class QuicTransportConnection(Connection):
         "_replies",
         "_stopped",
         "_unanswered",
+        "_withheld",
         "alive_timer",
         "bytes_received",
         "bytes_sent",
@@ -121,6 +122,7 @@ class QuicTransportConnection(Connection):
         self._keepalive, self._dead_after = _intervals(limits)
         self._pinged_at = self._refused_at = 0.0
         self._unanswered = 0
+        self._withheld = 0
         self.first_id = b""
         """The id that a client chose for us before it got one of ours."""
         self.dirty = False
@@ -270,6 +272,15 @@ class QuicTransportConnection(Connection):
         if not self.closed:
             self.engine.set_reading(stream_id, True)
             self.egress.wake()
+
+    def withhold(self, size: int) -> bool:
+        """See :meth:`Connection.withhold`."""
+        if self.closed or not self.engine.withhold(size):
+            return False
+        if size < self._withheld:
+            self.egress.wake()
+        self._withheld = size
+        return True
 
     # C. Datagrams
 

@@ -99,6 +99,7 @@ class Egress:
         "_kept_bytes",
         "_lead",
         "_limits",
+        "_offered",
         "_quiet",
         "_spare_bytes",
         "_streams",
@@ -131,6 +132,7 @@ class Egress:
     ) -> None:
         self._engine = engine
         self._limits = limits
+        self._offered = limits.max_bytes // 2
         self.clock = clock
         self._wake = wake
         self.give = engine.write
@@ -292,7 +294,11 @@ class Egress:
 
     def refuses(self, stream: EgressStream) -> bool:
         """Return whether bytes offered to a stream would only wait behind enough others."""
-        return stream.queued >= ROOM or self._spare_bytes >= self._limits.max_bytes
+        return (
+            stream.queued >= ROOM
+            or self._spare_bytes >= self._offered
+            or (stream.sid < 0 and len(self.waiting) > self._limits.max_waiting_streams // 2)
+        )
 
     def pull(self, stream: EgressStream) -> None:
         """Let a stream that has a source wait for its turn."""
@@ -417,7 +423,7 @@ class Egress:
     # E. Inside
 
     def _refill(self, stream: EgressStream, now: float) -> None:
-        if self._spare_bytes >= self._limits.max_bytes:
+        if self._spare_bytes >= self._offered:
             if not stream.queued:
                 self.ready.remove(stream)
                 self.stalled.add(stream, self.tick())

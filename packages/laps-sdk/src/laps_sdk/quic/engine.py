@@ -236,6 +236,10 @@ class EngineConnection(Protocol):
         """
 
     @abstractmethod
+    def withhold(self, size: int) -> bool:
+        """See :meth:`Connection.withhold`; new credit leaves with the next flush."""
+
+    @abstractmethod
     def ping(self) -> None:
         """Send a PING with the next flush, which the peer has to acknowledge."""
 

@@ -50,12 +50,12 @@ def test_a_group_is_not_settled_while_a_stream_of_it_is_open() -> None:
     progress.stream_opened(1)
     progress.stream_opened(1)
     note(progress, (1, 0), (1, 2), (2, 0))
-    progress.stream_closed(1)
+    progress.stream_closed(1, fin=True)
     assert progress.take_gaps(NOW) == []
-    progress.stream_closed(1)
+    progress.stream_closed(1, fin=True)
     assert progress.take_gaps(NOW) == [gap((1, 1), (1, 1))]
-    progress.stream_closed(1)  # more closed than opened: nothing happens
-    progress.stream_closed(77)
+    progress.stream_closed(1, fin=True)  # more closed than opened: nothing happens
+    progress.stream_closed(77, fin=True)
 
 
 def test_a_complete_group_is_settled_at_once() -> None:
@@ -190,7 +190,7 @@ def test_whatever_the_order_exactly_what_is_missing_is_reported(
             assert progress.note(Location(1, object_))
     progress.note(Location(1, 12))
     progress.note(Location(2, 0))
-    progress.stream_closed(1)
+    progress.stream_closed(1, fin=True)
     reported = {
         object_
         for found in progress.take_gaps(NOW)
@@ -208,7 +208,7 @@ def test_streams_that_are_lost_with_their_connection_hold_nothing_up() -> None:
     progress.note(Location(4, 0))
     assert progress.take_gaps(NOW) == []
     progress.streams_lost()
-    assert progress.take_gaps(NOW) == [Gap(first=Location(3, 1), last=Location(3, 1))]
+    assert progress.take_gaps(NOW) == [gap((3, 1), (3, 1)), gap((3, 3), (3, ANY_OBJECT))]
 
 
 # What may be late
@@ -259,7 +259,7 @@ def test_groups_that_are_jumped_over_wait_for_those_behind_them() -> None:
     note(progress, (4, 0), (5, 0))
     assert progress.take_gaps(NOW) == []
     assert due(progress) is None
-    progress.stream_closed(4)
+    progress.stream_closed(4, fin=True)
     assert progress.take_gaps(NOW + 9.0) == []
     assert due(progress) == NOW + 10.0
 
@@ -271,7 +271,7 @@ def test_a_stream_that_comes_makes_a_group_wait_anew() -> None:
     progress.stream_opened(1)
     assert progress.take_gaps(NOW + 1.0) == []
     note(progress, (1, 1))
-    progress.stream_closed(1)
+    progress.stream_closed(1, fin=True)
     assert progress.take_gaps(NOW + 1.5) == []
     assert progress.take_gaps(NOW + 2.5) == [gap((1, 2), (1, 2))]
 
@@ -282,7 +282,9 @@ def test_what_a_lost_connection_took_with_it_is_told_at_once() -> None:
     note(progress, (1, 0), (1, 2), (4, 0), (5, 0))
     assert progress.take_gaps(NOW) == []
     progress.streams_lost()
-    assert progress.take_gaps(NOW) == [gap((2, 0), (3, ANY_OBJECT)), gap((1, 1), (1, 1))]
+    assert progress.take_gaps(NOW) == [
+        gap((2, 0), (3, ANY_OBJECT)), gap((1, 1), (1, 1)), gap((1, 3), (1, ANY_OBJECT)),
+    ]  # fmt: skip
 
 
 def test_the_end_tells_everything_at_once() -> None:
@@ -312,3 +314,60 @@ def test_groups_that_lack_something_are_remembered_longer_but_not_for_ever() -> 
     assert progress.take_gaps(NOW) == [gap((1, 1), (1, 1)), gap((2, 1), (2, 1))]
     assert note(progress, (3, 1)) == [True]
     assert progress.late == 0
+
+
+# Tails of groups that were cut
+
+
+def test_the_tail_of_a_group_that_was_cut_is_missing() -> None:
+    progress = Progress()
+    progress.stream_opened(1, 0)
+    note(progress, (1, 0), (1, 1))
+    progress.stream_closed(1, 0, fin=False)
+    assert progress.take_gaps(NOW) == []  # another stream may go on
+    note(progress, (2, 0))
+    assert progress.take_gaps(NOW) == [gap((1, 2), (1, ANY_OBJECT))]
+    note(progress, (1, 2))
+    assert progress.late == 1
+
+
+def test_a_group_of_which_nothing_came_before_it_was_cut() -> None:
+    progress = Progress()
+    progress.stream_opened(1, 0)
+    progress.stream_closed(1, 0, fin=False)
+    progress.finish()
+    assert progress.take_gaps(NOW) == [gap((1, 0), (1, ANY_OBJECT))]
+
+
+def test_a_stream_that_goes_on_with_what_was_cut_brings_the_tail() -> None:
+    progress = Progress()
+    for fin in (False, True):
+        progress.stream_opened(1, 7)
+        note(progress, (1, 2 * fin), (1, 2 * fin + 1))
+        progress.stream_closed(1, 7, fin=fin)
+    note(progress, (2, 0))
+    assert progress.take_gaps(NOW) == []
+
+
+def test_a_group_whose_end_is_known_has_no_tail() -> None:
+    progress = Progress()
+    progress.stream_opened(1, 0)
+    note(progress, (1, 0), (1, 3))
+    progress.complete(1)
+    progress.stream_closed(1, 0, fin=False)
+    assert progress.take_gaps(NOW) == [gap((1, 1), (1, 2))]
+
+
+def test_a_lost_connection_cuts_what_was_open_and_a_fetch_mends_it() -> None:
+    progress = Progress()
+    for group in (1, 2):
+        progress.stream_opened(group, 0)
+        note(progress, (group, 0))
+    progress.hold()
+    progress.streams_lost()
+    note(progress, (2, 1), (2, 2), (3, 0))
+    progress.fetched(2, 2)
+    progress.release()
+    assert progress.take_gaps(NOW) == [gap((1, 1), (1, ANY_OBJECT))]
+    progress.finish()
+    assert progress.take_gaps(NOW) == []

@@ -50,6 +50,19 @@ def test_over_the_hard_limit_the_newest_goes() -> None:
     assert large.judge(50) is Verdict.TAKE
 
 
+def test_what_was_sent_with_credit_is_taken_above_the_limits() -> None:
+    window = Window(WindowLimits(max_objects=1, max_bytes=100, hard_factor=2))
+    for _ in range(5):
+        assert window.judge(1000, credited=True) is Verdict.TAKE
+        window.take(1000)
+    assert window.paused
+    assert window.unread > 5000
+    assert window.judge(1) is Verdict.DROP_NEWEST
+    dropping = Window(WindowLimits(max_objects=1, drop=True))
+    dropping.take(1)
+    assert dropping.judge(1, credited=True) is Verdict.DROP_OLDEST
+
+
 def test_dropping_takes_the_oldest_and_never_pauses() -> None:
     window = Window(WindowLimits(max_objects=2, max_bytes=100, drop=True))
     window.take(10)

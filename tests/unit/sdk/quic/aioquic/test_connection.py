@@ -160,24 +160,39 @@ def test_a_paused_stream_gets_no_credit_and_others_do(flavour: str) -> None:
     assert len(link.server.received(paused)) == 300_000
 
 
-def test_paused_streams_hold_the_credit_of_the_connection(flavour: str) -> None:
+def test_what_is_withheld_gives_no_credit(flavour: str) -> None:
     limits = ConnectionLimits(max_data=100_000, max_stream_data=90_000)
     link = Link(
         make_engine(flavour, server=False), make_engine(flavour, server=True, limits=limits)
     )
     link.run(lambda: link.client.connected and link.server.connected)
-    streams = [send(link, 1, fin=False) for _ in range(4)]
-    link.run(lambda: all(map(link.server.received, streams)))
-    for stream_id in streams:
-        link.server.quic.set_reading(stream_id, False)
-        link.client.quic.write(stream_id, bytes(200_000), True)
+    assert link.server.quic.withhold(100_000)
+    streams = [send(link, 10_000) for _ in range(40)]
     link.settle(10)
-    arrived = sum(len(link.server.received(stream_id)) for stream_id in streams)
-    assert arrived <= 130_000
+    assert sum(len(link.server.received(stream_id)) for stream_id in streams) == 100_000
     assert link.client.quic.send_window() == 0
-    for stream_id in streams:
-        link.server.quic.set_reading(stream_id, True)
+    # Too little to be worth a frame, then the half of the window.
+    assert link.server.quic.withhold(90_000)
+    link.settle(10)
+    assert link.client.quic.send_window() == 0
+    assert link.server.quic.withhold(50_000)
     link.run(lambda: all(map(link.server.finished, streams)))
+
+
+def test_many_paused_streams_come_and_go(flavour: str) -> None:
+    link = connected(flavour, flavour)
+
+    def pause_and_end() -> None:
+        streams = [send(link, 1, fin=False) for _ in range(50)]
+        link.run(lambda: all(map(link.server.received, streams)))
+        for stream_id in streams:
+            link.server.quic.set_reading(stream_id, False)
+            link.client.quic.write(stream_id, b"", True)
+        link.run(lambda: all(map(link.server.finished, streams)))
+
+    for _ in range(3):
+        pause_and_end()
+    deliver(link, 100_000)
 
 
 def test_pausing_streams_that_end_leaves_nothing_behind(flavour: str) -> None:

@@ -285,6 +285,22 @@ def test_credit_holds_a_sender_and_comes_back() -> None:
     assert wire.client.backlog(one) == 0
 
 
+def test_what_is_withheld_gives_no_credit() -> None:
+    wire = Wire(limits=TINY).run()
+    assert wire.served.withhold(TINY.max_data)
+    for _ in range(10):
+        wire.client.write(wire.client.open_stream(True), b"a" * 1_000, True)
+    wire.run()
+    assert wire.client.total_backlog() == 10_000 - TINY.max_data
+    # Too little to be worth a frame, then the half of the window.
+    wire.served.withhold(TINY.max_data * 9 // 10)
+    wire.run()
+    assert wire.client.total_backlog() == 10_000 - TINY.max_data
+    wire.served.withhold(TINY.max_data // 2)
+    wire.run()
+    assert wire.client.total_backlog() == 0
+
+
 def test_a_paused_stream_gets_no_more_than_it_was_given() -> None:
     wire = Wire(limits=TINY).run()
     one = wire.client.open_stream(True)

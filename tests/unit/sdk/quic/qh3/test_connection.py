@@ -261,6 +261,7 @@ def test_a_close_by_the_peer_is_no_warning(caplog: pytest.LogCaptureFixture) -> 
 def test_reading_cannot_be_paused() -> None:
     link = connected("aioquic", "qh3")
     assert not link.server.quic.set_reading(2, False)
+    assert not link.server.quic.withhold(1)
 
 
 def test_figures_of_a_connection() -> None:

@@ -166,6 +166,8 @@ def test_what_is_asked_of_the_stream_below() -> None:
     assert peer.connection.paused == {4}
     session.resume_reading(4)
     assert peer.connection.paused == set()
+    assert session.withhold(7)
+    assert peer.connection.withheld == 7
 
 
 def test_reply_streams_are_the_same_each_time() -> None:

@@ -9,6 +9,7 @@ group is *settled* when it has been over for ``late`` seconds; its missing objec
     group 8   (never seen)           settled ``late`` after 9 is over    -> Gap 8:0 .. 8:ANY
     group 9   0 1 2 3                over
     group 10  0 1                    open
+    group 11  0 1 2 (reset)          over, then settled: the tail is missing   -> Gap 11:3 .. 11:ANY
 
 When the connection or the subscription ends, missing objects are gaps at once. An object that
 arrives after its gap was reported is late: it is delivered, and counted.
@@ -76,11 +77,16 @@ class Gap:
 class _Group:
     """One group: disjoint, ascending spans [first, last] of object ids that are accounted for."""
 
-    __slots__ = ("complete", "lacks", "late", "settled", "spans", "streams")
+    __slots__ = ("complete", "cut", "lacks", "late", "open", "settled", "spans", "tail")
 
     def __init__(self) -> None:
         self.spans: list[tuple[int, int]] = []
-        self.streams = 0
+        self.open: list[int | None] = []
+        """The subgroups of its open streams."""
+        self.cut: set[int | None] = set()
+        """Subgroups whose streams ended without FIN: what follows in them is unknown."""
+        self.tail: int | None = None
+        """From which object on the rest of the group was reported."""
         self.complete = False
         """Whether the end of the group is known."""
         self.settled = False
@@ -107,11 +113,14 @@ class _Group:
         return True
 
     def missing(self) -> list[tuple[int, int]]:
-        """The missing object ids between the spans."""
-        return [
+        """The missing object ids between the spans, and behind them if the group was cut."""
+        found = [
             (before[1] + 1, after[0] - 1)
             for before, after in zip(self.spans, self.spans[1:], strict=False)
         ]
+        if self.cut and not self.complete:
+            found.append((self.spans[-1][1] + 1 if self.spans else 0, ANY_OBJECT))
+        return found
 
 
 class _Skip:
@@ -186,7 +195,11 @@ class Progress:
         """
         group_id, object_id = location
         group = self._open(group_id)
-        behind = group.late or (group.lacks and object_id < group.spans[-1][1])
+        behind = (
+            group.late
+            or (group.lacks and object_id < group.spans[-1][1])
+            or (group.tail is not None and object_id >= group.tail)
+        )
         new = group.add(object_id, object_id)
         if new and behind:
             self.late += 1
@@ -235,22 +248,28 @@ class Progress:
 
     # Streams
 
-    def stream_opened(self, group_id: int) -> None:
-        """Count a stream of a group; the group is not settled before the stream ends."""
-        self._open(group_id).streams += 1
+    def stream_opened(self, group_id: int, subgroup_id: int | None = None) -> None:
+        """Note a stream of a group; the group is not settled before the stream ends."""
+        self._open(group_id).open.append(subgroup_id)
         self._over.pop(group_id, None)
 
-    def stream_closed(self, group_id: int) -> None:
-        """Count the end of a stream, by FIN or reset."""
+    def stream_closed(self, group_id: int, subgroup_id: int | None = None, *, fin: bool) -> None:
+        """Note the end of a stream: by FIN, or by a reset, behind which objects are missing."""
         group = self._groups.get(group_id)
-        if group is not None and group.streams:
-            group.streams -= 1
-            self._sweep()
+        if group is None or subgroup_id not in group.open:
+            return
+        group.open.remove(subgroup_id)
+        if fin:
+            group.cut.discard(subgroup_id)
+        else:
+            group.cut.add(subgroup_id)
+        self._sweep()
 
     def streams_lost(self) -> None:
         """Settle all groups: the connection and its streams are lost."""
         for group in self._groups.values():
-            group.streams = 0
+            group.cut.update(group.open)
+            group.open.clear()
         if self._groups:
             self._sweep()
             self._over = dict.fromkeys(self._over, -inf)
@@ -265,6 +284,12 @@ class Progress:
         if last is not None and group.spans and last > group.spans[-1][1]:
             group.add(last + 1, last + 1)
         self._sweep()
+
+    def fetched(self, first: int, last: int) -> None:
+        """Note that nothing more of these groups exists: a fetch went past them."""
+        for group_id, group in self._groups.items():
+            if first <= group_id <= last:
+                group.complete = True
 
     # What is missing
 
@@ -334,7 +359,7 @@ class Progress:
         newest = max(self._groups)
         for group_id in sorted(self._groups):
             group = self._groups[group_id]
-            over = not group.streams and (group.complete or group_id < newest)
+            over = not group.open and (group.complete or group_id < newest)
             if over and not group.settled and group_id not in self._over:
                 self._over[group_id] = None
                 self._new = True
@@ -356,5 +381,8 @@ class Progress:
             return
         group.settled = True
         for first, last in group.missing():
-            group.lacks = True
+            if last == ANY_OBJECT:
+                group.tail = first
+            else:
+                group.lacks = True
             self._gaps.append(Gap(first=Location(group_id, first), last=Location(group_id, last)))

@@ -10,22 +10,24 @@ The options say where it starts and ends, and give the parameters of SUBSCRIBE::
 
 A :class:`Window` has the fill level of a queue, and decides about the next object::
 
-    held bytes or objects
+    queued bytes or objects
       hard   -----------------------------  above it: the newest object is dropped, and counted
       high   -------  pause reading ------
       low    -------  resume reading -----
       0
 
-QUIC's flow control holds the sender back while reading is paused. Data within the credit already
-granted still arrives: it uses the room between high and hard. With ``drop`` reading never pauses:
-above the high mark the oldest object is dropped.
+QUIC's flow control holds the sender back while reading is paused: what waits in the queue gives
+the sender no credit. Streams within the credit already granted still arrive, at most the window of
+the connection, and all of them are taken. The hard limit is only for what no credit bounds:
+datagrams, transports that cannot withhold credit, and live objects that wait for a fetch. With
+``drop`` reading never pauses: above the high mark the oldest object is dropped.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from laps_wire.errors import EncodeError
 from laps_wire.moqt.codepoints import FilterType, GroupOrder
@@ -53,9 +55,13 @@ class WindowLimits:
     max_bytes: int = 16 * 1024 * 1024
     max_objects: int = 4096
     hard_factor: int = 4
-    """The hard limit is this multiple of the limits."""
+    """The hard limit is this multiple of the limits, for a sender that cannot be held back."""
     drop: bool = False
     """Drop the oldest object above the limits instead of holding the sender back."""
+
+
+_OBJECT_BYTES: Final = 512
+"""About the memory of an object besides its payload."""
 
 
 class Verdict(Enum):
@@ -81,12 +87,22 @@ class Window:
         self.paused = False
         """Whether reading should be paused now."""
 
-    def judge(self, size: int) -> Verdict:
-        """Decide about an object of ``size`` bytes. Ask again after DROP_OLDEST."""
+    @property
+    def unread(self) -> int:
+        """About the bytes that the queue holds in memory."""
+        return self.bytes + self.objects * _OBJECT_BYTES
+
+    def judge(self, size: int, *, credited: bool = False) -> Verdict:
+        """Decide about an object of ``size`` bytes. Ask again after DROP_OLDEST.
+
+        ``credited``: it was sent with credit, of which there is no more while the queue is full.
+        """
         limits = self._limits
         if limits.drop:
             full = self.objects >= limits.max_objects or self.bytes + size > limits.max_bytes
             return Verdict.DROP_OLDEST if full and self.objects else Verdict.TAKE
+        if credited:
+            return Verdict.TAKE
         factor = limits.hard_factor
         if self.objects >= limits.max_objects * factor or (
             self.objects and self.bytes + size > limits.max_bytes * factor

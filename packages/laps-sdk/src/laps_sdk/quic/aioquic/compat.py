@@ -265,8 +265,11 @@ class Tuned(QuicConnection):
             self._host_cids[0].stateless_reset_token = reset_token(self.host_cid)
         self._data_window = limits.max_data
         self._stream_window = limits.max_stream_data
-        self._paused: dict[int, int] = {}
-        """Streams without credit, and the offset that each had reached when it was paused."""
+        self.withheld = 0
+        """Bytes that arrived and give the peer no credit yet."""
+        self._paused: set[int] = set()
+        """Streams without credit."""
+        self._purge_at = 64
         for limit, value in (
             (self._local_max_streams_bidi, limits.max_streams_bidi),
             (self._local_max_streams_uni, limits.max_streams_uni),
@@ -486,24 +489,16 @@ class Tuned(QuicConnection):
         """Extend the flow control of a stream, or stop extending it."""
         stream = self._streams.get(stream_id)
         if on:
-            self._paused.pop(stream_id, None)
+            self._paused.discard(stream_id)
         elif stream is not None and not stream.receiver.is_finished:
-            self._paused.setdefault(stream_id, stream.receiver.highest_offset)
+            self._paused.add(stream_id)
+            if len(self._paused) > self._purge_at:
+                self._paused = {each for each in self._paused if self.receiving(each)}
+                self._purge_at = 64 + 2 * len(self._paused)
         # The fast path looks only at streams in its ready queue.
         busy: Any = getattr(self, "_ready", None)
         if on and stream is not None and busy is not None:
             busy[stream_id] = None
-
-    def _held(self) -> int:
-        """Return the bytes that arrived on paused streams; they give no credit."""
-        held = 0
-        for stream_id, seen in list(self._paused.items()):
-            stream = self._streams.get(stream_id)
-            if stream is None or stream.receiver.is_finished:
-                del self._paused[stream_id]
-            else:
-                held += stream.receiver.highest_offset - seen
-        return held
 
     def _data_credit(self) -> int:
         """Return the value for MAX_DATA, unchanged until half of the window is used."""
@@ -511,7 +506,7 @@ class Tuned(QuicConnection):
         window = self._data_window
         if (data.value - data.used) * 2 >= window:
             return data.value
-        credit = data.used + window - (self._held() if self._paused else 0)
+        credit = data.used + window - self.withheld
         return credit if (credit - data.value) * 4 >= window else data.value
 
     def _limits_due(self) -> bool:

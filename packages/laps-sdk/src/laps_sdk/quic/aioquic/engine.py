@@ -230,6 +230,11 @@ class AioquicConnection(LibraryConnection[Tuned]):
         self._quic.set_reading(stream_id, on)
         return True
 
+    def withhold(self, size: int) -> bool:
+        """See the base class."""
+        self._quic.withheld = size
+        return True
+
 
 class AioquicEngine(LibraryEngine[Tuned]):
     """The engine that makes connections of aioquic, with or without the fast path."""

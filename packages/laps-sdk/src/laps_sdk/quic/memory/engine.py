@@ -169,6 +169,7 @@ class StreamTable:
         "credit",
         "incoming",
         "outgoing",
+        "withheld",
     )
 
     def __init__(
@@ -189,6 +190,8 @@ class StreamTable:
         self.incoming: dict[int, ReceivingHalf] = {}
         self._received_total = 0
         self._credit_given = limits.max_data
+        self.withheld = 0
+        """Received bytes that give the peer no credit yet."""
         self._peer_allowed = {True: limits.max_streams_uni, False: limits.max_streams_bidi}
         self._over: set[int] = set()
 
@@ -263,12 +266,20 @@ class StreamTable:
     def delivered(self, stream_id: int, half: ReceivingHalf, size: int, fin: bool) -> None:
         """Count delivered bytes of a stream and extend the limits of the peer."""
         self._received_total += size
-        if self._credit_given - self._received_total <= self._limits.max_data // 2:
-            self._credit_given = self._received_total + self._limits.max_data
-            self._send(MaxData(None, self._credit_given))
+        self.grant_all()
         self.grant(stream_id, half)
         if fin:
             self.half_over(stream_id)
+
+    def grant_all(self) -> None:
+        """Extend the peer's limit on the connection, if half of it is used up."""
+        window = self._limits.max_data
+        if self._credit_given - self._received_total > window // 2:
+            return
+        credit = self._received_total + window - self.withheld
+        if credit - self._credit_given >= window // 4:
+            self._credit_given = credit
+            self._send(MaxData(None, credit))
 
     def grant(self, stream_id: int, half: ReceivingHalf) -> None:
         """Extend the peer's limit on a stream, if half of it is used up."""
@@ -651,6 +662,12 @@ class MemoryConnection(EngineConnection):
             half.reading = on
             if on:
                 self._table.grant(stream_id, half)
+        return True
+
+    def withhold(self, size: int) -> bool:
+        """See :meth:`EngineConnection.withhold`."""
+        self._table.withheld = size
+        self._table.grant_all()
         return True
 
     def ping(self) -> None:

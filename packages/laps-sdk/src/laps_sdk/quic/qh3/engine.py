@@ -137,6 +137,10 @@ class Qh3Connection(LibraryConnection[Guarded]):
         """See the base class. qh3 extends flow control as bytes arrive, read or not."""
         return False
 
+    def withhold(self, size: int) -> bool:  # noqa: ARG002 - cannot
+        """See the base class."""
+        return False
+
 
 class Qh3Engine(LibraryEngine[Guarded]):
     """The engine that makes connections of qh3.

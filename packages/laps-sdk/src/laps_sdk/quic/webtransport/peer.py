@@ -347,6 +347,10 @@ class WebTransportConnection(Connection):
         """See :class:`Connection`."""
         self._inner.resume_reading(stream_id)
 
+    def withhold(self, size: int) -> bool:
+        """See :class:`Connection`."""
+        return self._inner.withhold(size)
+
     # C. Datagrams
 
     def send_datagram(self, data: bytes, deadline: float | None = None) -> bool:
