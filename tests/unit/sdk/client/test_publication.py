@@ -24,7 +24,7 @@ from laps_wire.moqt.messages import (
     RelativeJoiningFetch,
     StandaloneFetch,
 )
-from laps_wire.moqt.parameters import Parameters
+from laps_wire.moqt.parameters import PUBLISHER_INSTANCE, Parameters
 from laps_wire.moqt.session import (
     PublishEnded,
     RequestAccepted,
@@ -119,12 +119,14 @@ async def test_what_is_said_about_the_track(draft: str) -> None:
         assert isinstance(asked.message, Publish)
         assert asked.message.track == VIDEO
         assert asked.message.parameters.forward is False
-        assert asked.message.track_properties == (
+        *properties, instance = asked.message.track_properties
+        assert properties == [
             KeyValue(PropertyTypeD18.OBJECT_DELIVERY_TIMEOUT, 250),
             KeyValue(PropertyTypeD18.MAX_CACHE_DURATION, 1500),
             KeyValue(PropertyTypeD18.DEFAULT_PUBLISHER_PRIORITY, 3),
             KeyValue(PropertyTypeD18.DEFAULT_PUBLISHER_GROUP_ORDER, 2),
-        )
+        ]
+        assert instance.type == PUBLISHER_INSTANCE
         peer.do(lambda s: s.accept(asked.request_id))
         track = await soon(task)
         assert not track.wanted

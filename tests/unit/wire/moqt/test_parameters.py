@@ -23,6 +23,7 @@ from laps_wire.moqt.codepoints import (
 from laps_wire.moqt.keyvalue import KeyValue, KeyValues
 from laps_wire.moqt.parameters import (
     NO_PARAMETERS,
+    PUBLISHER_INSTANCE,
     Parameters,
     ParametersCodec,
     Scope,
@@ -512,6 +513,7 @@ def test_everything_at_once() -> None:
         KeyValue(0x30, 1),
         KeyValue(0x39, b"application's own"),
         KeyValue(grease(1), 7),
+        KeyValue(PUBLISHER_INSTANCE, (1 << 48) - 1),
     )
     view = TrackProperties.of(pairs, D18)
     assert view == TrackProperties(
@@ -521,6 +523,7 @@ def test_everything_at_once() -> None:
         publisher_priority=1,
         group_order=GroupOrder.DESCENDING,
         dynamic_groups=True,
+        publisher_instance=(1 << 48) - 1,
     )
     # 0x06 is no property of tracks in draft 16.
     assert TrackProperties.of(pairs, D16).subgroup_delivery_timeout is None

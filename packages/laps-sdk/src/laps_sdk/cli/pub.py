@@ -111,6 +111,8 @@ def pub(
                     voice.end_status()
                 await published.end()
         voice.remark(f"{counted(pace.sent, 'object')}, {counted(pace.size, 'byte')}")
+        if published.resent:
+            voice.remark(f"{counted(published.resent, 'object')} sent again on a new connection")
         if published.lost:
             raise ConnectionLostError(
                 f"the connection was lost, and {counted(published.lost, 'object')} that had been"

@@ -10,6 +10,13 @@ while its forward state is 0, objects are numbered but not sent.
 
 A :class:`Group` is a subgroup that is being written, on one stream. A cancelled ``write`` has sent
 either the whole object or nothing.
+
+After a lost connection the track is sent again from what it holds::
+
+    lost --> held objects are at risk --> next receiver --> the same subgroups on new streams
+                                                            --> new objects
+
+The relay may have passed some of these objects on. Relays and subscribers drop what they have.
 """
 
 from __future__ import annotations
@@ -18,9 +25,10 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from laps_sdk.client.core.held import HeldObject, HeldObjects, Sending
 from laps_sdk.client.core.numbering import Delivery, Numbering
 from laps_sdk.client.core.objects import encode_object_extensions, track_path
 from laps_sdk.client.link import Link, Request
@@ -48,10 +56,23 @@ if TYPE_CHECKING:
 
     from laps_sdk.client.reconnect import Reconnector
 
-__all__ = ["Group", "PublishedTrack", "Receiver", "SentStream", "transport_priority"]
+__all__ = [
+    "Group",
+    "PublishedTrack",
+    "Receiver",
+    "SentStream",
+    "SentSubgroup",
+    "transport_priority",
+]
 
 _PRUNE: Final = 64
 """Records of objects or streams after which the acknowledged ones are removed."""
+_LOOKS: Final = 8
+"""How often in its longest time a held object is looked at, whether it is too old."""
+_WAITING_STREAMS: Final = 128
+"""Streams that may wait for the relay's permission before resending pauses."""
+_PAUSE: Final = 0.005
+"""Seconds until resending looks whether the relay permits more streams."""
 
 
 class Receiver:
@@ -86,12 +107,51 @@ class SentStream:
         if len(self.ends) >= _PRUNE:
             self.prune()
 
+    @property
+    def alive(self) -> bool:
+        """Whether its link is not lost."""
+        return self.link.error is None
+
+    @property
+    def acknowledged(self) -> int:
+        """Bytes that the relay has acknowledged."""
+        return self.size - self.stream.unacknowledged
+
     def prune(self) -> int:
         """Forget acknowledged objects; return how many are left."""
-        ends, acknowledged = self.ends, self.size - self.stream.unacknowledged
+        ends, acknowledged = self.ends, self.acknowledged
         while ends and ends[0] <= acknowledged:
             ends.popleft()
         return len(ends)
+
+
+class SentSubgroup:
+    """A subgroup as relays know it: on one stream, and again on one of the next connection.
+
+    A :class:`Group` is one of them, or several if its stream ended early.
+    """
+
+    __slots__ = ("before", "group", "head", "id", "last", "sent")
+
+    def __init__(self, group: Group, id_: int, head: int | None, before: Location | None) -> None:
+        self.group = group
+        self.id = id_
+        self.head = head
+        """The id of its first object; None if objects before it were not sent."""
+        self.before = before
+        """The largest location when its first object was written."""
+        self.last = -1
+        """The id of the last object that was written."""
+        self.sent: SentStream | None = None
+        """Its latest stream."""
+
+
+Held: TypeAlias = HeldObject[SentSubgroup, SentStream]
+
+
+def _is_lost(held: Held) -> bool:
+    """Return whether an object is on no connection that lives."""
+    return held.stream is None or not held.stream.alive
 
 
 class PublishedTrack:
@@ -105,19 +165,26 @@ class PublishedTrack:
         "_ended",
         "_error",
         "_forward",
+        "_held",
+        "_lost",
         "_news",
         "_numbering",
         "_on_end",
         "_properties",
         "_reconnector",
+        "_resending",
+        "_resume_by",
+        "_resuming",
         "_streams",
+        "_timer",
         "_timestamps",
+        "_waiting",
         "bytes",
-        "lost",
         "name",
         "objects",
         "priority",
         "receiver",
+        "resent",
         "unsent",
     )
 
@@ -134,6 +201,8 @@ class PublishedTrack:
         numbering: Numbering,
         properties: KeyValues,
         ended: Callable[[PublishedTrack], None],
+        resume_time: float,
+        resume_bytes: int,
     ) -> None:
         self._reconnector = reconnector
         self.name = name
@@ -153,11 +222,19 @@ class PublishedTrack:
         """Bytes of payload sent."""
         self.unsent = 0
         """Objects that were numbered but not sent: without a subscriber, or too old."""
-        self.lost = 0
-        """Objects that were sent on a connection that ended before the relay acknowledged them.
-
-        The relay may have received some of them. Datagrams do not count.
-        """
+        self.resent = 0
+        """Objects that were sent again after a lost connection, each time they were."""
+        self._lost = 0
+        self._held: HeldObjects[SentSubgroup, SentStream] = HeldObjects(resume_time, resume_bytes)
+        self._resuming = False
+        """Whether a connection was lost, and what is held was not sent again yet."""
+        self._resume_by: float | None = None
+        """When to give that up, because nobody receives."""
+        self._resending: deque[tuple[SentSubgroup, list[Held]]] = deque()
+        """What is to be sent again on this link, before new objects."""
+        self._waiting: list[OutStream] = []
+        """Streams opened for that which wait for the relay's permission."""
+        self._timer: asyncio.TimerHandle | None = None
         self._streams: deque[SentStream] = deque()
         self._current: Group | None = None
         self._news = asyncio.Event()
@@ -185,12 +262,20 @@ class PublishedTrack:
         return receiver is not None and receiver.delivery.forward
 
     @property
+    def lost(self) -> int:
+        """Objects that a lost connection may have lost: neither acknowledged nor sent again.
+
+        The relay may have received some of them. Datagrams do not count.
+        """
+        return self._lost + self._held.lost
+
+    @property
     def unacknowledged(self) -> int:
-        """Objects that were sent and that the relay has not acknowledged yet, without datagrams."""
+        """Objects that were sent and that no relay has acknowledged yet, without datagrams."""
         streams = self._streams
         while streams and not streams[0].prune() and streams[0].stream.closed:
             streams.popleft()
-        return sum(sent.prune() for sent in streams)
+        return sum(sent.prune() for sent in streams) + self._held.at_risk
 
     async def subscribed(self) -> None:
         """Wait for a subscriber; raises the error that ends the track."""
@@ -304,7 +389,7 @@ class PublishedTrack:
     def has_room(self) -> bool:
         """Return whether an object can be written without waiting."""
         receiver = self.receiver
-        if receiver is None or self._error is not None or self._ended:
+        if receiver is None or self._error is not None or self._ended or self.is_behind:
             return False
         link = receiver.link
         return link.error is None and not link.connection.congested
@@ -318,7 +403,7 @@ class PublishedTrack:
                     receiver = self.receiver
                     if receiver is None and self._attached:
                         return True  # without a receiver there is no congestion
-                    if receiver is None or receiver.link.error is not None:
+                    if receiver is None or receiver.link.error is not None or self.is_behind:
                         self._news.clear()
                         await self._news.wait()
                     elif not receiver.link.connection.congested:
@@ -352,6 +437,32 @@ class PublishedTrack:
         self.objects += 1
         self.bytes += size
 
+    @property
+    def holds(self) -> bool:
+        """Internal: whether objects are held, to be sent again."""
+        return self._held.size > 0
+
+    @property
+    def holds_unsent(self) -> bool:
+        """Internal: whether to hold what nobody receives: the receiver may be back soon."""
+        return self._resuming and not self.wanted
+
+    @property
+    def is_behind(self) -> bool:
+        """Internal: whether the receiver lacks held objects, which go before new ones."""
+        return bool(self._resending) or (self._resuming and self.wanted)
+
+    def hold(self, held: Held, now: float) -> None:
+        """Hold an object that was written now."""
+        self._held.add(held, now)
+        held.subgroup.last = held.location.object
+        if self._timer is None:
+            self._look_later(self._held.seconds)
+
+    def _keep_looking(self) -> None:
+        if self._timer is None and len(self._held):
+            self._look_later(self._held.seconds)
+
     def _check(self) -> None:
         if self._error is not None:
             raise self._error
@@ -361,17 +472,40 @@ class PublishedTrack:
     # Ending
 
     async def end(self) -> None:
-        """End the track at the relay. A second call does nothing."""
-        self.end_now()
+        """End the track at the relay. A second call does nothing.
+
+        If the connection was restored just now, objects are first sent again.
+        """
+        try:
+            await self.until_resent()
+        finally:
+            self.end_now()
+
+    async def until_resent(self) -> None:
+        """Wait until what is at risk was sent again, as long as there is a link for it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._reconnector.options.drain_timeout):
+                while self.is_resuming and self._reconnector.link is not None:
+                    self._news.clear()
+                    await self._news.wait()
+
+    @property
+    def is_resuming(self) -> bool:
+        """Internal: whether objects are at risk that a receiver may still get."""
+        if self._ended or self._error is not None:
+            return False
+        return bool(self._held.at_risk or self._resending)
 
     def end_now(self) -> None:
         """Do the same without ``await``."""
         if self._ended:
             return
+        self.resend_now()
         self._ended = True
         if self._current is not None:
             self._current.end_now()
             self._current = None
+        self._drop_held()
         self._reconnector.leave(self)
         receiver, self.receiver = self.receiver, None
         if receiver is not None:
@@ -391,18 +525,21 @@ class PublishedTrack:
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        await self.end()
+        if error is None:
+            await self.end()
+        else:
+            self.end_now()
 
     # Durable
 
     async def attach(self, link: Link) -> None:
         """Publish the track on a link; see ``Durable``."""
+        self._note_lost_links()
         if self._announce:
-            self._attached = True
-            self._news.set()
+            self._went_on()
             return  # the namespace is announced by its own durable; the relay subscribes
         parameters = Parameters(
-            forward=None if self._forward else False, largest_object=self.largest
+            forward=None if self._forward else False, largest_object=self._position()[0]
         )
         request = await link.ask(
             f"PUBLISH {self.name}",
@@ -410,17 +547,34 @@ class PublishedTrack:
             lambda event: self._received(link, event),
         )
         await request.answered(self._reconnector.options.timeout)
+        self._went_on()
+
+    def _went_on(self) -> None:
         self._attached = True
+        self._held.go_on(self._now())
+        self._await_receiver()
+        self._keep_looking()
         self._news.set()
 
     def detach(self, link: Link) -> None:
         """See ``Durable``."""
-        self.count_lost(link)
         if self.receiver is not None and self.receiver.link is link:
             self.receiver = None
             self._attached = False
+            self._resending.clear()
         if link is not self._reconnector.link and self._reconnector.link is None:
             self._attached = False
+        if link.error is None:
+            # We left it, and it passes on what it has.
+            self._held.drop(lambda held: held.stream is not None and held.stream.link is link)
+            self.count_lost(link)
+        else:
+            self._held.expire(self._now())
+            self._lose(link)
+        if not self._attached:
+            self._held.pause(self._now())
+            self._resume_by = None
+        self._resume()
         self._news.set()
 
     def fail(self, error: Exception) -> None:
@@ -428,6 +582,7 @@ class PublishedTrack:
         if not self._ended:
             self._error = error
         self.receiver = None
+        self._drop_held()
         self._news.set()
 
     def begin_stream(self, link: Link, stream: OutStream) -> SentStream:
@@ -446,29 +601,179 @@ class PublishedTrack:
         kept: deque[SentStream] = deque()
         for sent in self._streams:
             if link is None or sent.link is link:
-                self.lost += sent.prune()
+                self._lost += sent.prune()
             else:
                 kept.append(sent)
         self._streams = kept
+
+    # Sending again
+
+    def _lose(self, link: Link) -> None:
+        """Put what was sent on a lost link at risk, as far as it is held; the rest is lost."""
+        self.count_lost(link)
+
+        def arrived(held: Held) -> bool:
+            sent = held.stream
+            return sent is None or sent.link is not link or held.end <= sent.acknowledged
+
+        self._lost -= self._held.lose(arrived)
+        if not self._resuming and self._held.any(_is_lost):
+            self._resuming = True
+            self._await_receiver()
+
+    def _note_lost_links(self) -> None:
+        """Handle links that were lost before they were left: GOAWAY, then the end."""
+        links = {sent.link for sent in self._streams}
+        links |= {held.stream.link for held in self._held if held.stream is not None}
+        for link in links:
+            if link.error is not None:
+                self._lose(link)
+
+    def _await_receiver(self) -> None:
+        """Give up after a time without a receiver, which counts while there is a link."""
+        if self._resuming and self._attached:
+            self._resume_by = self._now() + self._held.seconds
+            self._look_later(self._held.seconds)
+
+    def _again(self, held: Held) -> bool:
+        """Return whether an object is to be sent again."""
+        if not _is_lost(held) or held.subgroup.group.unwanted:
+            return False
+        return held.deadline is None or held.deadline > self._now()
+
+    def _position(self) -> tuple[Location | None, int]:
+        """Return the largest location as the next receiver is to see it, and the group behind it.
+
+        It is the location before the first object that is sent again, so that subscriptions begin
+        in front of that object.
+        """
+        numbering = self._numbering
+        again = self._held.subgroups(self._again) if self._resuming else {}
+        if not again:
+            return numbering.largest, numbering.next_group
+        first = min((each[0] for each in again.values()), key=lambda held: held.location)
+        group, object_ = first.location
+        before = Location(group, object_ - 1) if object_ else first.subgroup.before
+        if before is None or before >= first.location:
+            return None, group
+        return before, before.group + 1
+
+    def _resume(self) -> None:
+        """Send again what is held, if there is a receiver for it."""
+        receiver = self.receiver
+        if not self._resuming or receiver is None or not receiver.delivery.forward:
+            return
+        if receiver.link.error is not None:
+            return
+        self._held.go_on(self._now())
+        self._resuming, self._resume_by = False, None
+        self._resending.extend(self._held.subgroups(self._again).items())
+        self._resend(receiver)
+        if self._resending:
+            self._reconnector.spawn(asyncio.create_task(self._resend_rest(receiver)))
+
+    def _resend(self, receiver: Receiver, *, force: bool = False) -> None:
+        """Send again, until too much waits for the relay."""
+        link = receiver.link
+        # A stream that waits for the relay's permission has no id, and its bytes are queued.
+        waiting = [stream for stream in self._waiting if stream.stream_id is None and stream.queued]
+        while self._resending and link.error is None:
+            if not force and (link.connection.congested or len(waiting) >= _WAITING_STREAMS):
+                break
+            subgroup, objects = self._resending.popleft()
+            wanted = [
+                held
+                for held in objects
+                if receiver.delivery.wants(held.location) and self._again(held)
+            ]
+            if wanted:
+                stream = subgroup.group.resend(receiver, subgroup, wanted)
+                if stream.stream_id is None:
+                    waiting.append(stream)
+        self._waiting = waiting
+        if not self._resending:
+            # Too old, or not wanted: nobody gets it any more.
+            self._held.drop(_is_lost)
+            self._waiting = []
+            self._keep_looking()
+            self._news.set()
+
+    async def _resend_rest(self, receiver: Receiver) -> None:
+        link = receiver.link
+        while self._resending and self.receiver is receiver and link.error is None:
+            if link.connection.congested:
+                with contextlib.suppress(ConnectionLostError):
+                    await link.until_writable()
+            else:
+                # There is no event for the permission of a stream.
+                await asyncio.sleep(_PAUSE)
+            if self.receiver is receiver:
+                self._resend(receiver)
+
+    def resend_now(self) -> None:
+        """Send everything again without waiting: something is to be sent behind it."""
+        self._resume()
+        if self._resending and self.receiver is not None:
+            self._resend(self.receiver, force=True)
+
+    def resent_object(self, held: Held, stream: SentStream) -> None:
+        """Count an object that was sent again, or at last."""
+        if held.sending is Sending.UNSENT:
+            self.unsent -= 1
+            self.sent(len(held.payload))
+        else:
+            self.resent += 1
+        self._held.sent_again(held, stream, stream.size, self._now())
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _look_later(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        """Drop what is held for too long."""
+        self._timer = None
+        now = self._now()
+        if self._resume_by is not None and now >= self._resume_by:
+            self._resuming, self._resume_by = False, None
+            self._held.drop()
+            self._news.set()
+        seconds = self._held.expire(now)
+        if seconds is not None:
+            self._look_later(max(seconds, self._held.seconds / _LOOKS))
+
+    def _drop_held(self) -> None:
+        self._resuming = False
+        self._resending.clear()
+        self._held.drop()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     # The relay's side
 
     def request_received(self, link: Link, event: RequestReceived) -> None:
         """Answer a request of the relay about this track."""
         session, request_id = link.peer.session, event.request_id
-        largest = self.largest
         match event.message:
             case Subscribe(parameters=wanted):
-                delivery = Delivery.of(wanted, largest, self._numbering.next_group)
+                self._note_lost_links()
+                largest, next_group = self._position()
+                delivery = Delivery.of(wanted, largest, next_group)
                 answer = Parameters(largest_object=largest)
                 session.accept_subscribe(request_id, self._alias, answer, self._properties)
                 request = link.adopt(
                     request_id, f"SUBSCRIBE {self.name}", lambda e: self._received(link, e)
                 )
                 self.receiver = Receiver(link, request, self._alias, delivery)
+                # Behind SUBSCRIBE_OK, without which the relay does not know the alias.
+                asyncio.get_running_loop().call_soon(self._resume)
                 self._news.set()
             case TrackStatus():
-                session.accept(request_id, Parameters(largest_object=largest))
+                session.accept(request_id, Parameters(largest_object=self.largest))
             case _:
                 session.reject(
                     request_id, RequestErrorCode.NOT_SUPPORTED, "this publisher keeps no history"
@@ -476,25 +781,34 @@ class PublishedTrack:
 
     def _received(self, link: Link, event: Event) -> None:
         receiver = self.receiver
-        largest, next_group = self.largest, self._numbering.next_group
         match event:
             case RequestAccepted():
                 delivery = Delivery(forward=self._forward).changed(
-                    event.message.parameters, largest, next_group
+                    event.message.parameters, *self._position()
                 )
                 request = link.request(event.request_id)
-                if request is not None:
+                if request is None:
+                    pass
+                elif self._ended:
+                    self._done(Receiver(link, request, self._alias, delivery))
+                else:
                     self.receiver = Receiver(link, request, self._alias, delivery)
+                    self._resume()
             case UpdateReceived():
                 if receiver is not None and receiver.request.id == event.request_id:
                     receiver.delivery = receiver.delivery.changed(
-                        event.message.parameters, largest, next_group
+                        event.message.parameters, *self._position()
                     )
                 link.peer.session.accept(event.update_id)
+                self._resume()
             case RequestCancelled():
                 if receiver is not None and receiver.request.id == event.request_id:
                     link.forget(event.request_id)
                     self.receiver = None
+                    if self._resending:
+                        self._resending.clear()
+                        self._resuming = True
+                        self._await_receiver()
             case _:
                 pass
         self._news.set()
@@ -516,6 +830,7 @@ class Group:
     """
 
     __slots__ = (
+        "_current",
         "_end_of_group",
         "_hurried",
         "_link",
@@ -525,10 +840,10 @@ class Group:
         "_stream",
         "_subgroup",
         "_track",
-        "_unwanted",
         "_writer",
         "closed",
         "group",
+        "unwanted",
     )
 
     def __init__(
@@ -542,14 +857,16 @@ class Group:
     ) -> None:
         self._track = track
         self.group = group
-        self._subgroup: int | None = subgroup
+        self._subgroup = subgroup
         self._end_of_group = end_of_group
         self._priority = priority
         self._link: Link | None = None
         self._stream: OutStream | None = None
         self._sent: SentStream | None = None
         self._writer: SubgroupWriter | None = None
-        self._unwanted = False
+        self._current: SentSubgroup | None = None
+        self.unwanted = False
+        """Internal: whether the relay or the application gave this subgroup up."""
         self._hurried = False
         self._missed = False  # whether an object of this subgroup was numbered and not sent
         self.closed = False
@@ -586,28 +903,33 @@ class Group:
             raise StateError(f"group {self.group} has ended")
         track = self._track
         track.check_connected()
+        if track.is_behind:
+            track.resend_now()
         stamp = track.stamp()
+        before = track.largest
         location = track.take(self.group)
         if fin:
             self.closed = True
         receiver = track.receiver
-        if receiver is None or self._unwanted or not receiver.delivery.wants(location):
-            track.unsent += 1
-            self._missed = True
+        pairs = tuple(extensions)  # they may be encoded again
+        if receiver is None or self.unwanted or not receiver.delivery.wants(location):
+            self._leave_unsent(location, before, payload, pairs, stamp, ttl)
             if fin:
                 self._end_stream()
             return location
         link = receiver.link
-        block = encode_object_extensions(extensions, stamp, link.draft)
+        block = encode_object_extensions(pairs, stamp, link.draft)
         if self._stream is None or self._link is not link or self._stream.closed:
-            self._open(link, receiver.alias, ttl)
+            self._open(link, receiver.alias, ttl, location.object, before)
             receiver.streams += 1
         stream, writer, sent = self._stream, self._writer, self._sent
         if stream is None or writer is None or sent is None:
             raise StateError(f"group {self.group} has no stream")
+        now = link.connection.now
+        deadline = None if ttl is None else now + ttl
         if ttl is not None or self._hurried:
             # A deadline applies to its own object only, not to those after it.
-            stream.set_deadline(None if ttl is None else link.connection.now + ttl)
+            stream.set_deadline(deadline)
         self._hurried = ttl is not None
         size = len(payload)
         if writer.object_id < 0:
@@ -622,6 +944,12 @@ class Group:
             stream.write(payload, fin)
         track.sent(len(payload))
         sent.wrote(size + len(head))
+        if self._current is not None and track.holds:
+            data = payload if type(payload) is bytes else bytes(payload)
+            track.hold(
+                HeldObject(self._current, location, data, pairs, stamp, deadline, sent, sent.size),
+                now,
+            )
         if fin:
             self._forget()
         return location
@@ -632,42 +960,143 @@ class Group:
         self._missed = True
         return self._track.take(self.group)
 
-    def _open(self, link: Link, alias: int, ttl: float | None) -> None:
-        """Open the stream of this subgroup; any further stream is another subgroup.
+    def _open(
+        self, link: Link, alias: int, ttl: float | None, object_: int, before: Location | None
+    ) -> None:
+        """Open the stream of this subgroup; a further stream of a connection is another subgroup.
 
         The id of a further subgroup is that of its first object, which is unique in the group.
-        Objects of a lost stream must not follow on another stream (16: 10.4.2).
+        Objects of a lost stream must not follow on another stream (16: 10.4.2). On another
+        connection the subgroup goes on, so that relays can join what came on both.
         """
+        current = self._current
+        if current is None or (current.sent is not None and self._link is link):
+            current = self._begin(object_, before)
+        header = self._header(alias, current, object_, link.draft, end_of_group=self._end_of_group)
+        deadline = None if ttl is None else link.connection.now + ttl
+        self._start(link, current, header, deadline)
+
+    def _begin(self, object_: int, before: Location | None) -> SentSubgroup:
+        """Begin a subgroup of the wire with this object."""
         again = self._writer is not None
-        subgroup = None if again else self._subgroup
+        head = None if again or self._missed else object_
+        self._current = SentSubgroup(self, object_ if again else self._subgroup, head, before)
+        return self._current
+
+    def _header(
+        self, alias: int, subgroup: SentSubgroup, object_: int, draft: Draft, *, end_of_group: bool
+    ) -> SubgroupHeader:
+        """Return the header of a stream that begins with this object."""
+        return SubgroupHeader(
+            track_alias=alias,
+            group_id=self.group,
+            subgroup_id=None if subgroup.id == object_ and object_ else subgroup.id,
+            priority=self._priority,
+            has_extensions=True,
+            end_of_group=end_of_group,
+            # Without this bit some subscribers assume that earlier objects are missing.
+            first_object=draft >= Draft.D18 and subgroup.head == object_,
+        )
+
+    def _start(
+        self, link: Link, subgroup: SentSubgroup, header: SubgroupHeader, deadline: float | None
+    ) -> None:
+        """Open a stream and write this subgroup on it from now on."""
         priority = self._track.priority if self._priority is None else self._priority
         self._forget()
-        drop = STREAM_RESET_CODES[link.draft].DELIVERY_TIMEOUT
         self._link = link
         self._stream = link.open_stream(
             self._stream_ended,
             priority=transport_priority(priority, self.group),
-            drop_code=int(drop),
-            deadline=None if ttl is None else link.connection.now + ttl,
+            drop_code=int(STREAM_RESET_CODES[link.draft].DELIVERY_TIMEOUT),
+            deadline=deadline,
         )
-        self._sent = self._track.begin_stream(link, self._stream)
-        header = SubgroupHeader(
-            track_alias=alias,
-            group_id=self.group,
-            subgroup_id=subgroup,
-            priority=self._priority,
-            has_extensions=True,
-            end_of_group=self._end_of_group,
-            # Without this bit some subscribers assume that earlier objects are missing.
-            first_object=link.draft >= Draft.D18 and not again and not self._missed,
-        )
+        self._sent = subgroup.sent = self._track.begin_stream(link, self._stream)
         self._writer = SubgroupWriter(header, link.draft)
+
+    def _leave_unsent(
+        self,
+        location: Location,
+        before: Location | None,
+        payload: bytes,
+        extensions: tuple[tuple[int, int | bytes], ...],
+        stamp: float | None,
+        ttl: float | None,
+    ) -> None:
+        """Count an object that nobody receives; hold it if the receiver may be back soon."""
+        self._track.unsent += 1
+        if self.unwanted or not self._track.holds_unsent:
+            self._missed = True
+            return
+        current = self._current
+        if current is None or (current.sent is not None and current.sent.alive):
+            current = self._begin(location.object, before)
+        now = asyncio.get_running_loop().time()
+        deadline = None if ttl is None else now + ttl
+        held: Held = HeldObject(current, location, bytes(payload), extensions, stamp, deadline)
+        self._track.hold(held, now)
+
+    def resend(
+        self,
+        receiver: Receiver,
+        subgroup: SentSubgroup,
+        objects: Sequence[Held],
+    ) -> OutStream:
+        """Send objects of a subgroup again on a new stream, and return the stream.
+
+        It stays open if the subgroup is: ``write`` goes on behind these objects.
+        """
+        link, track, last = receiver.link, self._track, objects[-1]
+        ours = self._stream, self._link, self._sent, self._writer, self._hurried
+        # A stream of the subgroup that is on this link already has what follows.
+        follows = subgroup.sent is not None and subgroup.sent.link is link
+        is_current = subgroup is self._current and not follows
+        ended = (self.closed or not is_current) and not follows
+        # The group ends behind its last object only.
+        end_of_group = self._end_of_group and (
+            is_current and (not ended or last.location.object == subgroup.last)
+        )
+        first = objects[0]
+        latest = subgroup.sent
+        if not is_current:
+            self._stream = None
+        object_ = first.location.object
+        header = self._header(
+            receiver.alias, subgroup, object_, link.draft, end_of_group=end_of_group
+        )
+        self._start(link, subgroup, header, first.deadline)
+        receiver.streams += 1
+        stream, writer, sent = self._stream, self._writer, self._sent
+        if stream is None or writer is None or sent is None:
+            raise StateError(f"group {self.group} has no stream")
+        start = writer.start
+        self._hurried = False
+        for held in objects:
+            if held.deadline is not None or self._hurried:
+                stream.set_deadline(held.deadline)
+            self._hurried = held.deadline is not None
+            block = encode_object_extensions(held.extensions, held.stamp, link.draft)
+            head = writer.object_header(held.location.object, len(held.payload), extensions=block)
+            fin = ended and held is last
+            stream.write(start + head + held.payload, fin)
+            sent.wrote(len(start) + len(head) + len(held.payload))
+            start = b""
+            track.resent_object(held, sent)
+        if ended or follows:
+            # Without FIN if more follows: that would end the subgroup here.
+            link.stream_finished(stream)
+            self._stream = None
+        if not is_current:
+            self._stream, self._link, self._sent, self._writer, self._hurried = ours
+        if follows:
+            subgroup.sent = latest
+        return stream
 
     def _stream_ended(self, stream: OutStream, stopped: bool) -> None:
         if stream is self._stream:
             self._stream = None
             # After STOP_SENDING the relay wants nothing more of the subgroup (16: 10.4.3).
-            self._unwanted = self._unwanted or stopped
+            self.unwanted = self.unwanted or stopped
 
     async def end(self) -> None:
         """End this subgroup."""
@@ -686,7 +1115,7 @@ class Group:
 
     def abandon(self) -> None:
         """Reset the stream, without the data that was not sent yet."""
-        self.closed = True
+        self.closed = self.unwanted = True
         if self._stream is not None and self._link is not None and self._link.error is None:
             self._stream.reset(int(STREAM_RESET_CODES[self._link.draft].CANCELLED))
         self._forget()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import itertools
+import secrets
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -51,7 +53,12 @@ from laps_wire.moqt.messages import Publish as PublishMessage
 from laps_wire.moqt.messages import RequestOk
 from laps_wire.moqt.messages import Subscribe as SubscribeMessage
 from laps_wire.moqt.messages import TrackStatus as TrackStatusMessage
-from laps_wire.moqt.parameters import DEFAULT_PRIORITY, Parameters, TrackProperties
+from laps_wire.moqt.parameters import (
+    DEFAULT_PRIORITY,
+    PUBLISHER_INSTANCE,
+    Parameters,
+    TrackProperties,
+)
 from laps_wire.moqt.session import Event, RequestReceived
 from laps_wire.moqt.structures import StandaloneFetch
 from laps_wire.names import FullTrackName, Namespace
@@ -117,10 +124,18 @@ class Session:
         await self._close(drain=True)
 
     async def _close(self, *, drain: bool) -> None:
-        connected = self.connected
-        for track in list(self._published.values()):
-            track.end_now()
-        await self._reconnector.close(drain=drain)
+        resuming = [track for track in self._published.values() if track.is_resuming]
+        try:
+            if drain and resuming:
+                await asyncio.gather(*(track.until_resent() for track in resuming))
+        except asyncio.CancelledError:
+            drain = False
+            raise
+        finally:
+            connected = self.connected
+            for track in list(self._published.values()):
+                track.end_now()
+            await self._reconnector.close(drain=drain)
         if not drain:
             return
         missing: list[str] = []
@@ -192,12 +207,18 @@ class Session:
         delivery_timeout: float | None = None,
         order: Order = "ascending",
         properties: KeyValues = (),
+        resume_time: float = 10.0,
+        resume_bytes: int = 8 * 1024 * 1024,
     ) -> PublishedTrack:
         """Publish a track and return it once the relay has accepted it.
 
         With ``announce`` the session announces only the namespace, and the relay subscribes when a
         subscriber asks for the track. ``first`` is the number of the first group; by default it is
         taken from the clock. Each object carries its capture time unless ``timestamps`` is False.
+
+        After a lost connection the track is sent again from what the session still holds: the
+        objects of the last ``resume_time`` seconds, at most ``resume_bytes`` bytes of payload, 0
+        for none. Subscribers get no object twice. Datagrams are not sent again.
 
         Raises ``RequestRefusedError`` if the relay refuses the track, ``RequestTimeoutError`` if it
         does not answer, and ``StateError`` if the session publishes the track already.
@@ -218,6 +239,8 @@ class Session:
                 priority, cache_duration, delivery_timeout, _ORDERS[order], properties
             ),
             ended=self._track_ended,
+            resume_time=resume_time,
+            resume_bytes=resume_bytes,
         )
         self._published[track_name] = track
         try:
@@ -275,7 +298,12 @@ class Session:
         name = FullTrackName(to_namespace(namespace), state.session.encode())
         self._reports.add(name)
         publish = functools.partial(
-            self.publish, name, priority=_REPORT_PRIORITY, first=0, timestamps=False
+            self.publish,
+            name,
+            priority=_REPORT_PRIORITY,
+            first=0,
+            timestamps=False,
+            resume_bytes=0,
         )
         return Reporter(publish, state, interval)
 
@@ -312,7 +340,11 @@ class Session:
         a limit. A lost connection to the relay is restored in both cases.
 
         The queue holds at most ``max_objects`` and ``max_bytes``. A full queue holds the relay
-        back; with ``overflow="drop"`` it drops and counts its oldest object.
+        back: what waits unread gives the session no credit. When as much waits as the session's
+        window (``ConnectionLimits.max_data``), the relay can send nothing on the whole session, not
+        even answers. If an application may not read for long, use a session of its own, or
+        ``overflow="drop"``: then the queue drops and counts its oldest object. Datagrams cannot be
+        held back, nor can the transport qh3: above four times the limits new objects are dropped.
 
         ``on_gap`` is called for objects that did not arrive. It is called at once if they can no
         longer arrive: the connection was lost and no cache has them, or the subscription ended.
@@ -443,8 +475,13 @@ def _properties(
     order: GroupOrder,
     others: KeyValues,
 ) -> KeyValues:
-    """Return the properties of a track, without those that have default values."""
+    """Return the properties of a track, without those that have default values.
+
+    A random number tells relays that a publisher which comes back is the same one.
+    """
     pairs = list(others)
+    if all(pair.type != PUBLISHER_INSTANCE for pair in pairs):
+        pairs.append(KeyValue(PUBLISHER_INSTANCE, secrets.randbits(48)))
     if delivery_timeout is not None:
         milliseconds = max(1, int(delivery_timeout * 1000))
         pairs.append(KeyValue(PropertyTypeD18.OBJECT_DELIVERY_TIMEOUT, milliseconds))

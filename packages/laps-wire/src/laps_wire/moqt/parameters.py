@@ -48,6 +48,7 @@ moq-transport-18, 12)::
     0x22  DEFAULT_PUBLISHER_GROUP_ORDER  1 ascending (default), 2 descending
     0x30  DYNAMIC_GROUPS                 0 (default) or 1
     0x4000..0x7FFF                       draft 18: not to be served unless understood
+    0x4C4150                             ours: PUBLISHER_INSTANCE, a random number of the publisher
 """
 
 from __future__ import annotations
