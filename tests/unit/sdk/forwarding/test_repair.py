@@ -86,6 +86,18 @@ def test_what_is_missing_is_asked_for_after_a_while() -> None:
     assert lacks(net, Point(0, 0, 2)) == [Point(0, 0, 0)]
 
 
+def test_a_second_log_that_ends_earlier_does_not_delay_what_another_one_has() -> None:
+    """A publisher moved: its former relay has the beginning only."""
+    net, peer, _ = listener()
+    net.send(peer, subgroup(D18, bodies(2), alias=ALIAS), fin=False)
+    for _ in range(4):
+        assert lacks(net, Point(0, 0, 4)) == []
+        assert lacks(net, Point(0, 0, 2)) == []
+        net.wait(HOLD / 4)
+    net.send(peer, subgroup(D18, bodies(1), alias=ALIAS, group=1))
+    assert lacks(net, Point(0, 0, 4)) == [Point(0, 0, 2)]
+
+
 def test_what_may_be_under_way_is_not_asked_for() -> None:
     net, peer, _ = listener()
     ends = [Point(4, 0, 2, True), Point(5, 0, 2, True), Point(6, 0, 2, True)]

@@ -88,11 +88,12 @@ def lacking(
     )
     for point in points:
         key = point.group, point.subgroup
-        found = _need(track, point)
+        found, need = _need(track, point), needs.get(key)
         if found is None:
-            needs.pop(key, None)
+            # A log that ends earlier says nothing about what is missing from another one.
+            if need and _need(track, point._replace(object=need.object + 1)) is None:
+                del needs[key]
             continue
-        need = needs.get(key)
         if need is None or (need.object, need.left) != (found.object, found.left):
             need = needs[key] = found._replace(since=now)
         if need.asks:

@@ -941,7 +941,7 @@ class Receiver:
         try:
             while self._backlog and not self._has_many_behind:
                 _, _, reading = self._backlog.pop(0)
-                if self.wants_group(reading.header.group_id):
+                if reading.resumed or self.wants_group(reading.header.group_id):
                     self._read(now, reading)
         finally:
             self.is_opening = False
@@ -1765,9 +1765,8 @@ class Tail(ABC):
             out = receiver.open(header, sub.subgroup_id, sub.priority, whole=whole)
             if out is None:
                 continue
-            if (receiver in again or receiver in self._paused) and isinstance(
-                out.stream, LinkedStream
-            ):
+            goes_on = not whole or receiver in again or receiver in self._paused
+            if goes_on and isinstance(out.stream, LinkedStream):
                 out.stream.goes_on()
             self._paused.pop(receiver, None)
             out.objects_base = self.objects + index
