@@ -128,7 +128,7 @@ async def test_a_killed_client_is_noticed_by_its_relay() -> None:
             "asyncio.run(main())\n"
         )
         process = await asyncio.create_subprocess_exec(
-            "python", "-c", code, relay.url, relay.certificate_sha256,
+            sys.executable, "-c", code, relay.url, relay.certificate_sha256,
             stdout=asyncio.subprocess.PIPE,
         )  # fmt: skip
         assert process.stdout is not None
