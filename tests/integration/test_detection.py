@@ -116,8 +116,8 @@ async def test_a_worker_that_was_replaced_is_noticed_at_once() -> None:
 
 
 async def test_a_killed_client_is_noticed_by_its_relay() -> None:
-    """Its port is closed, and what it published is gone."""
-    with relay_process() as relay:
+    """Its port is closed, and what it published is gone after the grace."""
+    with relay_process(LAPS_LIMITS__PUBLISHER_GRACE="1s") as relay:
         code = (
             "import asyncio, laps_sdk, sys\n"
             "async def main():\n"
