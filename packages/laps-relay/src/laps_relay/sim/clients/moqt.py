@@ -612,7 +612,9 @@ def _key_of(name: FullTrackName) -> int:
 
 BRIDGE: Final = 0
 """The number of the network's session, or of the parents', at the Edge."""
-SETTINGS: Final = EdgeSettings(linger=0.3, cache_linger=1.0, upstream_timeout=30.0)
+SETTINGS: Final = EdgeSettings(
+    linger=0.3, cache_linger=1.0, upstream_timeout=30.0, publisher_grace=2.0
+)
 """Short times, as in the networks around it."""
 MEMORY: Final = 5.0
 """So long after a Stub took something back its parent may still ask for it."""
