@@ -431,9 +431,7 @@ class Port:
             if not any((kind, name) in other.announced for other in port.others()):
                 port.bridge.announce_removed(self.world.now, kind, name)
 
-    def subscribe(
-        self, now: float, name: FullTrackName, data: SubscribeData, *, anew: bool = False
-    ) -> None:
+    def subscribe(self, now: float, name: FullTrackName, data: SubscribeData) -> None:
         self.calls.append(("subscribe", name))
         self.wants[key_of(name)] = (name, data)
         self.world.do(lambda: self.look_for(key_of(name), answer=True))

@@ -271,8 +271,9 @@ class NetworkBridge:
         data: SubscribeData,
     ) -> None:
         """Subscribe to a track in the network."""
-        anew = self._network.keeps(key) and not self.client.relay.goes_on(name)
-        self._network.subscribe(now, name, data, anew=anew)
+        if self._network.keeps(key):
+            self.client.relay.goes_on(name)
+        self._network.subscribe(now, name, data)
 
     def edge_unsubscribed(self, now: float, key: int, name: FullTrackName) -> None:  # noqa: ARG002
         """Unsubscribe from a track in the network."""

@@ -649,22 +649,14 @@ class NetworkRelay:
         self.subscriptions.origin.withdraw(now, kind, name)
         self._settle(now)
 
-    def subscribe(
-        self,
-        now: float,
-        name: FullTrackName,
-        data: SubscribeData = NO_DATA,
-        *,
-        anew: bool = False,
-    ) -> None:
+    def subscribe(self, now: float, name: FullTrackName, data: SubscribeData = NO_DATA) -> None:
         """Subscribe to a track for our own clients, or change what is asked of it.
 
-        The outcome is reported with ``LocalSide.answered``. With ``anew`` an answer that was given
-        before does not count: the log of the track is gone, and what was the largest location.
+        The outcome is reported with ``LocalSide.answered``.
         """
         key = self.key(name)
         lapsed = self.subscriptions.subscriber.has_lapsed(key)
-        denial = self.subscriptions.subscriber.subscribe(now, name, data, anew=anew)
+        denial = self.subscriptions.subscriber.subscribe(now, name, data)
         if lapsed:
             self.feeds.catch_up(now, key)
         if denial is not None and self._local is not None:

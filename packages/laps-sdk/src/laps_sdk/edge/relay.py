@@ -798,16 +798,11 @@ class EdgeRelay:
         track = self._tracks.known(name)
         return None if track is None or not track.number else track.number
 
-    def goes_on(self, name: FullTrackName) -> bool:
-        """Note that the next publisher of a track is its former one: its objects stay known.
-
-        Returns whether there are any: otherwise the track begins anew.
-        """
+    def goes_on(self, name: FullTrackName) -> None:
+        """Note that the next publisher of a track is its former one: its objects stay known."""
         track = self._tracks.by_name.get(name)
-        if track is None or not (track.installed or name in self._tracks.stale):
-            return False
-        track.goes_on = True
-        return True
+        if track is not None:
+            track.goes_on = True
 
     def track_numbers(self) -> list[int]:
         """Return the numbers of all tracks, for :meth:`tracks` in parts."""

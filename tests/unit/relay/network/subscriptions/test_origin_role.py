@@ -117,10 +117,7 @@ def test_who_asks_with_a_new_stamp_is_answered_again() -> None:
     assert case.rig.sent() == [(1, SubscribeCode.ACCEPTED, "")]
     case.subscribe(1, sequence=2)
     assert case.rig.responses[0][1].stamp == Stamp(1, 2)
-    # The answer says where the track is by now; nothing else is asked of the publisher.
-    assert case.rig.taken() == [
-        ("targets", KEY), ("pull", NAME), ("pull again", NAME, NO_DATA),
-    ]  # fmt: skip
+    assert case.rig.taken() == [("targets", KEY), ("pull", NAME)]
 
 
 def test_something_else_of_a_track_goes_to_the_publisher() -> None:
@@ -145,7 +142,7 @@ def test_something_else_of_a_track_goes_to_the_publisher() -> None:
     assert case.rig.sent() == [(1, SubscribeCode.ACCEPTED, "")]
     # The same with another stamp is nothing new for the publisher.
     case.subscribe(1, sequence=3, data=other)
-    assert case.rig.taken() == [("pull again", NAME, NO_DATA)]
+    assert case.rig.taken() == []
     assert case.rig.sent() == [(1, SubscribeCode.ACCEPTED, "")]
     # The publisher ends it instead: everybody is told that, and nothing else.
     case.rig.auto = lambda key: case.origins.publisher_ended(0.0, key, "no more")

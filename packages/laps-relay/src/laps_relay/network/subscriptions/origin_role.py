@@ -502,11 +502,10 @@ class OriginRole:
             return
         if track is not None:
             self._add_subscriber(track, entry)
-            if known is not None or track.answer is not None:
-                # Whoever asks gets the publisher's current answer, not its first one.
-                is_same = known is not None and known.data == entry.data
-                data = NO_DATA if is_same else entry.data
-                self._request_again(now, key, track.name, data)
+            newcomer = known is None and track.answer is not None
+            if newcomer or (known is not None and known.data != entry.data):
+                # A new subscriber gets the publisher's current answer, not its first one.
+                self._request_again(now, key, track.name, entry.data)
             if track.subscribers.get(source) is entry:
                 self._respond(now, track, entry)
             return

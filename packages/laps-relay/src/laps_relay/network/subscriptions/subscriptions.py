@@ -251,10 +251,8 @@ class SubscriberRole:
 
     # Commands
 
-    def subscribe(
-        self, now: float, name: FullTrackName, data: SubscribeData, *, anew: bool = False
-    ) -> Denial | None:
-        """Subscribe to a track, or change what is asked of it; ``anew``: wait for a new answer.
+    def subscribe(self, now: float, name: FullTrackName, data: SubscribeData) -> Denial | None:
+        """Subscribe to a track, or change what is asked of it.
 
         Return a denial if another name with the same hash is subscribed to.
         """
@@ -276,9 +274,6 @@ class SubscriberRole:
             self._begin(now, want)
         elif want.state in (Answer.REFUSED, Answer.ENDED):
             self._ask_again(now, want)
-        elif anew:
-            want.state = None
-            self._asking.soon(now, want)
         else:
             if want.state is Answer.ACCEPTED:
                 self._tell(now, want, Answer.ACCEPTED)
