@@ -41,6 +41,32 @@ async def test_edge_to_edge(tmp_path: Path) -> None:
         show.stop()
 
 
+async def test_a_subscriber_that_waits_elsewhere_gets_the_first_object(tmp_path: Path) -> None:
+    """Its relay may ask again meanwhile: where the track was at the first answer counts."""
+    async with network(tmp_path) as net, asyncio.TaskGroup() as group:
+        left = await net.relay("edge")
+        right = await net.relay("edge", left)
+        await net.settled()
+
+        async def read(name: str) -> list[bytes]:
+            async with (
+                right.connect() as session,
+                session.subscribe("net", name, wait=60) as objects,
+            ):
+                return [obj.payload async for obj in objects]
+
+        for number in range(3):
+            reading = group.create_task(read(f"track {number}"))
+            await until(left.network.relay.tables.subscribe_rows)
+            async with left.connect() as session:
+                track = await session.publish("net", f"track {number}", announce=True)
+                await track.subscribed()
+                for count in range(60):
+                    await track.write(b"%d" % count, end_of_group=True)
+                    await asyncio.sleep(0.02)
+            assert await reading == [b"%d" % count for count in range(60)]
+
+
 async def publish_all(relay: RunningRelay, names: list[str], sent: list[int]) -> None:
     """Count on each track, an object in a group, all of them on one connection of a client."""
     async with relay.connect() as session:
