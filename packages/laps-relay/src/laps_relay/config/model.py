@@ -168,8 +168,7 @@ class Limits(Section):
     )
     publisher_grace: Duration = key(
         "30s",
-        "How long subscribers of a track are kept whose publisher was lost; 0: they are told at"
-        " once.",
+        "How long subscribers of a track are kept after its publisher was lost.",
         "at-once",
     )
     cache_linger: Duration = key(
