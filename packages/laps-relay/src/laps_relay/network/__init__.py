@@ -17,6 +17,7 @@ Layers, the upper may import the lower::
 
     bridge            joins an Edge and its NetworkRelay
     relay             NetworkRelay
+    repair            POSITION and RESUME: what a lost path took with it is sent again
     advertisements, fetch, origin_feeds, tables
     adjacency         sessions, connections on demand, timers of the relay
     control_server, sets

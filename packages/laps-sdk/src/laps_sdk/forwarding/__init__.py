@@ -8,6 +8,7 @@ Layers, from top to bottom; a module imports only from below::
 
     plane            Plane: finds the object that a call is about; faults become notices; figures
     fetches          FETCH, answered from the log or passed on from a publisher
+    repair           positions of a log, what it lacks of another one, and sending that again
     late             receivers that start in the past: what they read of the log
     pending          streams whose header or alias has not come yet; internal tracks
     datagrams        objects in datagrams
