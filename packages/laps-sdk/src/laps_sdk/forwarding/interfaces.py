@@ -94,7 +94,7 @@ class LinkedStream(OutStream, Protocol):
     """A stream to other relays, who must know whether its beginning is on another one."""
 
     def goes_on(self) -> None:
-        """It goes on with a subgroup whose stream was cut; said before anything is written."""
+        """Mark it, before anything is written: the subgroup has an earlier beginning."""
 
 
 class Egress(Protocol):

@@ -38,7 +38,6 @@ from abc import ABC, abstractmethod
 from bisect import insort
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -1665,12 +1664,8 @@ class Tail(ABC):
         marks: list[Mark],
         fin: bool,
         place: Place | None,
-        again: AbstractSet[Receiver] = frozenset(),
     ) -> None:
-        """Offer a run to those who are in; let those in who come in.
-
-        Those who come in ``again`` had another stream for what was before.
-        """
+        """Offer a run to those who are in; let those in who come in."""
         if marks and self._renewing:
             self._begin_anew(now, writer, body, marks, fin, place)
             return
@@ -1691,7 +1686,7 @@ class Tail(ABC):
         if marks:
             waiting = self.joining(writer)
             if waiting:
-                self.put_back(self._let_in(now, writer, waiting, body, marks, fin, again))
+                self.put_back(self._let_in(now, writer, waiting, body, marks, fin))
             last = marks[-1][0]
             self.last_id = self.covered = last.object_id
             self.left = last.payload_length - (len(body) - marks[-1][2])
@@ -1736,7 +1731,6 @@ class Tail(ABC):
         body: bytes,
         marks: list[Mark],
         fin: bool,
-        again: AbstractSet[Receiver],
     ) -> list[Receiver]:
         """Open streams to receivers that want an object which begins in this run.
 
@@ -1765,8 +1759,7 @@ class Tail(ABC):
             out = receiver.open(header, sub.subgroup_id, sub.priority, whole=whole)
             if out is None:
                 continue
-            goes_on = not whole or receiver in again or receiver in self._paused
-            if goes_on and isinstance(out.stream, LinkedStream):
+            if not whole and isinstance(out.stream, LinkedStream):
                 out.stream.goes_on()
             self._paused.pop(receiver, None)
             out.objects_base = self.objects + index
@@ -1858,14 +1851,14 @@ class Tail(ABC):
         head, first, _ = marks[0]
         if first:
             self.emit(now, writer, body[:first], [], False, None)
-        again: dict[Receiver, None] = {}
+        receivers: list[Receiver] = []
         for out in renewing:
             self._cut(out, cut_mark(head, self.last_id, out.receiver.draft))
             if not out.is_resumed:
-                again[out.receiver] = None
-        self.put_back(list(again))
+                receivers.append(out.receiver)
+        self.put_back(receivers)
         shifted = [(each, start - first, end - first) for each, start, end in marks]
-        self.emit(now, writer, body[first:], shifted, fin, place, again.keys())
+        self.emit(now, writer, body[first:], shifted, fin, place)
 
     def _take_renewing(self) -> list[Out]:
         """The streams that are to be cut; some may be gone meanwhile."""
